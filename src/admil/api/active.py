@@ -1,0 +1,184 @@
+"""The learner a Python user meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from admil.api.files import load_learner, save_learner
+from admil.bags import Answer, AnswerValue, Bags, BagSource, InstanceId, LabelBook, Query, Scores
+from admil.errors import InvalidInput
+from admil.learner import LearnerState, Recipe, RoundRecord, Trainer, absorb, propose, refreshed
+from admil.sampling import Sampler
+from admil.training import ModuleMaker, Progress, TrainedModel, score
+
+__all__ = ["ActiveLearner"]
+
+
+class ActiveLearner:
+    """Ask, take answers, learn, rank.
+
+    ``query()`` returns the open questions and starts a round (train, score, select) where none are
+    open; ``answer()`` takes answers one by one or all at once; ``score()`` ranks any bags with a model
+    that has seen every answer so far.  The object changes only once a call has succeeded, so Ctrl-C
+    and errors leave it as it was.
+
+    Args:
+        bags: labelled training bags of both classes.
+        recipe: how to train and whom to ask; a `Recipe` or the name of one.
+        seed: the source of all randomness: same seed and answers, same questions.
+        device: where to train.
+        groups: one per bag; a group's bags are never split between training and held-out bags.
+        module: your own network instead of the paper's, see `admil.training.fit`.
+        on_step: called with the progress of training.
+    """
+
+    def __init__(
+        self,
+        bags: BagSource,
+        recipe: Recipe | str | None = None,
+        seed: int = 0,
+        *,
+        device: torch.device | str = "cpu",
+        groups: Sequence[object] | None = None,
+        module: nn.Module | ModuleMaker | None = None,
+        on_step: Callable[[Progress], None] | None = None,
+    ) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InvalidInput(f"the seed is a whole number >= 0, got {seed!r}", seed)
+        self.bags = bags
+        self.recipe = Recipe.named(recipe) if isinstance(recipe, str) else recipe or Recipe()  # type: ignore[arg-type]
+        self._trainer = Trainer(device, groups, module, on_step)
+        self._state = LearnerState(seed, LabelBook(bags.index))
+        self._view: LearnerState | None = None  # a model for score() in the middle of a round
+
+    def query(self) -> Query:
+        """Return the open questions, in order; a new round starts where none are left.
+
+        Returns:
+            At most the budget; empty, with a note, once nothing is left to ask.
+        """
+        state = self._state
+        if len(state.open_items):
+            return state.open_items
+        if state.query is not None and state.is_current:
+            return state.query  # nothing to ask and nothing new: asking again changes nothing
+        return self.next_round()
+
+    def next_round(self) -> Query:
+        """Start a round now, even if questions of the open one are unanswered."""
+        self._state = propose(self.recipe, self.bags, self._state, self._trainer)
+        assert self._state.query is not None
+        return self._state.query
+
+    def answer(self, answers: Mapping[Any, Any]) -> None:
+        """Take answers: True positive, False negative, None skipped.  All of them, or an error and none.
+
+        Args:
+            answers: by `InstanceId` or (bag id, index); they need not have been asked.
+
+        Raises:
+            UnknownInstance: no such instance.
+            AnswerConflict: answered already, or an instance of a negative bag.
+        """
+        given = [Answer(_instance(key), AnswerValue.of(value)) for key, value in answers.items()]
+        self._state = absorb(self._state, given)
+
+    def undo(self, instance: InstanceId | tuple[str, int]) -> None:
+        """Take the answer about an instance back; it may be asked again."""
+        self._state = replace(self._state, labels=self._state.labels.retracted(_instance(instance)))
+
+    def score(self, bags: BagSource | None = None) -> Scores:
+        """Score bags (the training bags by default) with a model that has seen every answer."""
+        if bags is None:
+            return score(self.model, self.bags, self.labels)
+        return score(self.model, bags)
+
+    @property
+    def model(self) -> TrainedModel:
+        """A model that has seen every answer so far; trained now if need be."""
+        state = self._state
+        if state.query is None:  # between rounds: the next round uses this very model
+            self._state = state = refreshed(self.recipe, self.bags, state, self._trainer)
+        elif not state.is_current:
+            if self._view is None or self._view.trained_on != state.labels:
+                self._view = refreshed(self.recipe, self.bags, state, self._trainer)
+            state = self._view
+        assert state.model is not None
+        return state.model
+
+    @property
+    def labels(self) -> LabelBook:
+        """The answers so far and what follows from them."""
+        return self._state.labels
+
+    @property
+    def round(self) -> int:
+        """The number of the open round, or of the next."""
+        return self._state.round
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self._state.seed
+
+    @property
+    def history(self) -> tuple[RoundRecord, ...]:
+        """A record of every round so far."""
+        return self._state.history
+
+    def save(self, path: str | Path, include_bags: bool = True) -> None:
+        """Write everything to a folder, as JSON and safetensors.
+
+        Args:
+            path: the folder; made if need be, replaced file by file if there.
+            include_bags: whether to write the features too; without them `load` needs ``bags``.
+        """
+        bags = self.bags if isinstance(self.bags, Bags) and include_bags else None
+        groups = self._trainer.groups
+        numbers: dict[object, int] = {}
+        numbered = None if groups is None else [numbers.setdefault(group, len(numbers)) for group in groups]
+        save_learner(Path(path), bags, self.bags.index, self.recipe, self._state, numbered)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        bags: Bags | None = None,
+        *,
+        device: torch.device | str = "cpu",
+        module: nn.Module | ModuleMaker | None = None,
+        sampler: Sampler | None = None,
+        on_step: Callable[[Progress], None] | None = None,
+    ) -> Self:
+        """Read what `save` wrote; the next query is the one the saved learner would have made.
+
+        Args:
+            path: the folder.
+            bags: the training bags, where they were not written.
+            device: where to go on training.
+            module: your own network, where one was used.
+            sampler: your own sampler, where one was used.
+            on_step: called with the progress of training.
+        """
+        read, recipe, state, groups = load_learner(Path(path), bags, module, sampler)
+        learner = cls(read, recipe, state.seed, device=device, groups=groups, module=module, on_step=on_step)
+        if state.model is not None:
+            state.model.module.to(device)
+        learner._state = state
+        return learner
+
+
+def _instance(key: Any) -> InstanceId:
+    if isinstance(key, InstanceId):
+        return key
+    try:
+        bag, index = key
+        return InstanceId(str(bag), int(index))
+    except (TypeError, ValueError):
+        raise InvalidInput(f"an instance is named by InstanceId or (bag id, index), got {key!r}", key) from None

@@ -1,0 +1,193 @@
+"""A scikit-learn estimator of bags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+
+from admil.bags import Answer, AnswerValue, Bags, InstanceId, IntArray, LabelBook
+from admil.errors import AnswerConflict, InvalidInput, NotFitted
+from admil.functional import Robustness
+from admil.losses import Drbl
+from admil.training import TrainedModel, TrainingRecipe, fit, score
+
+__all__ = ["BagClassifier"]
+
+_LEAST_FOR_CALIBRATION = 10
+"""Held-out bags of each class from which bag probabilities are calibrated."""
+
+
+class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Learn from bag labels; predict bags and instances.
+
+    ``X`` is a list of (n_i, D) arrays, ``y`` their labels, 0/1 or -1/+1.  Works in `cross_val_score`,
+    `GridSearchCV` and `clone`.  Parameters left at None are taken from ``recipe``.
+
+    Bag probabilities are calibrated on bags that members of the ensemble held out of their training,
+    where there are at least ten of each class; `predict` cuts them at one half.
+
+    Args:
+        effective: instances that share the weight of a positive bag, k of `Robustness.effective`.
+        members: networks trained side by side.
+        learning_rate: step size.
+        max_steps: optimizer steps at most.
+        dropout: share of hidden units dropped while training.
+        recipe: everything else; a `TrainingRecipe`, None for the default one.
+        random_state: seed of everything random.
+        device: where to train.
+
+    Attributes:
+        model_: the trained model.
+        classes_: the two labels, as they were given.
+        n_features_in_: features of an instance.
+    """
+
+    def __init__(
+        self,
+        effective: float | None = None,
+        members: int | None = None,
+        learning_rate: float | None = None,
+        max_steps: int | None = None,
+        dropout: float | None = None,
+        recipe: TrainingRecipe | None = None,
+        random_state: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.effective = effective
+        self.members = members
+        self.learning_rate = learning_rate
+        self.max_steps = max_steps
+        self.dropout = dropout
+        self.recipe = recipe
+        self.random_state = random_state
+        self.device = device
+
+    def fit(
+        self,
+        X: Sequence[ArrayLike],
+        y: ArrayLike,
+        instance_labels: Mapping[tuple[int, int], Any] | Sequence[Sequence[Any] | None] | None = None,
+        groups: Sequence[object] | None = None,
+    ) -> Self:
+        """Train on bags and, where there are any, instance labels.
+
+        Args:
+            X: (n_i, D) arrays.
+            y: one label per bag.
+            instance_labels: known instances: by (bag number, index), or a list with, for every bag,
+                None or one value per instance.  A value is true, false, or None or nan for unknown.
+            groups: one per bag; a group is never split between training and held-out bags.
+        """
+        given = np.asarray(y)
+        bags = Bags.from_arrays(X, given)
+        assert bags.labels is not None
+        labels = LabelBook(bags.index).extended(_answers(bags.labels, bags.index.sizes, instance_labels))
+        generator = torch.Generator().manual_seed(int(self.random_state))
+        self.model_: TrainedModel = fit(self._recipe(), bags, labels, generator, self.device, groups)
+        self.classes_ = np.unique(given)
+        self.n_features_in_ = bags.width
+        self._calibration = _calibration(self.model_, bags)
+        return self
+
+    def predict(self, X: Sequence[ArrayLike]) -> NDArray[Any]:
+        """Return the label of each bag, (B,), in the coding of ``y``."""
+        positive = self.predict_proba(X)[:, 1] > 0.5
+        chosen: NDArray[Any] = self.classes_[positive.astype(int)]
+        return chosen
+
+    def predict_proba(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
+        """Return the probabilities of a negative and a positive bag, (B, 2)."""
+        slope, shift = self._fitted_calibration()
+        positive = 1 / (1 + np.exp(-np.clip(slope * self.decision_function(X) + shift, -500, 500)))
+        return np.stack([1 - positive, positive], axis=1)
+
+    def decision_function(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
+        """Return the logit of the highest instance of each bag, (B,)."""
+        return np.array([_logit(scores.max()) for scores in self.score_instances(X)])
+
+    def score_instances(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
+        """Return the score in [0, 1] of every instance, an array per bag."""
+        self._fitted_calibration()
+        return score(self.model_, Bags.from_arrays(X)).split()
+
+    def predict_instances(self, X: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+        """Return the label of every instance, an array per bag, in the coding of ``y``."""
+        return [self.classes_[(scores > 0.5).astype(int)] for scores in self.score_instances(X)]
+
+    def _recipe(self) -> TrainingRecipe:
+        recipe = self.recipe or TrainingRecipe()
+        named = {name: getattr(self, name) for name in ("members", "learning_rate", "max_steps", "dropout")}
+        changes = {name: value for name, value in named.items() if value is not None}
+        if self.effective is not None:
+            changes["loss"] = Drbl(robustness=Robustness.effective(self.effective))
+        return TrainingRecipe.model_validate({**dict(recipe), **changes})
+
+    def _fitted_calibration(self) -> tuple[float, float]:
+        if not hasattr(self, "_calibration"):
+            raise NotFitted("this BagClassifier has not been fitted; call fit(X, y) first")
+        return self._calibration
+
+
+def _answers(
+    labels: IntArray, sizes: IntArray, known: Mapping[tuple[int, int], Any] | Sequence[Sequence[Any] | None] | None
+) -> list[Answer]:
+    """Return answers about instances of positive bags; those of negative bags may only repeat the label."""
+    answers = []
+    for (bag, i), value in _pairs(sizes, known):
+        answer = _instance_answer(bag, i, value)
+        if answer is None:
+            continue
+        if labels[bag] == 1:
+            answers.append(Answer(InstanceId(str(bag), i), answer))
+        elif answer is AnswerValue.POSITIVE:
+            raise AnswerConflict(f"instance {i} of bag {bag} is labelled positive but the bag negative", (bag, i))
+    return answers
+
+
+def _pairs(
+    sizes: IntArray, known: Mapping[tuple[int, int], Any] | Sequence[Sequence[Any] | None] | None
+) -> list[tuple[tuple[int, int], Any]]:
+    if known is None:
+        return []
+    if isinstance(known, Mapping):
+        return [((int(bag), int(i)), value) for (bag, i), value in known.items()]
+    if len(known) != len(sizes):
+        raise InvalidInput(f"instance_labels need one entry per bag: {len(sizes)} bags, {len(known)} entries")
+    pairs = []
+    for bag, values in enumerate(known):
+        if values is not None and len(values) != sizes[bag]:
+            raise InvalidInput(f"bag {bag} has {sizes[bag]} instances but {len(values)} instance labels", bag)
+        pairs += [((bag, i), value) for i, value in enumerate(values if values is not None else ())]
+    return pairs
+
+
+def _instance_answer(bag: int, i: int, value: Any) -> AnswerValue | None:
+    if value is None or value != value:
+        return None
+    if value in (0, 1):
+        return AnswerValue.POSITIVE if value else AnswerValue.NEGATIVE
+    raise InvalidInput(f"instance {i} of bag {bag}: expected true, false, None or nan, got {value!r}", value)
+
+
+def _calibration(model: TrainedModel, bags: Bags) -> tuple[float, float]:
+    """Fit (slope, shift) of bag probabilities on the logits of held-out bags; (1, 0) where too few are."""
+    held_out = model.history.held_out_scores
+    labels = np.array([bags.index.labels[bags.index.number(bag)] for bag in held_out])  # type: ignore[index]
+    if min((labels == 1).sum(), (labels == 0).sum()) < _LEAST_FOR_CALIBRATION:
+        return 1.0, 0.0
+    logits = np.array(list(held_out.values()))
+    centre, width = logits.mean(), max(logits.std(), 1e-12)
+    line = LogisticRegression().fit(((logits - centre) / width)[:, None], labels)
+    slope = max(float(line.coef_[0, 0]), 1e-3)  # the order of bags is the model's, whatever the fit says
+    return slope / width, float(line.intercept_[0]) - slope * centre / width
+
+
+def _logit(probability: float) -> float:
+    clipped = min(max(probability, 1e-300), 1 - 1e-16)
+    return float(np.log(clipped) - np.log1p(-clipped))

@@ -1,0 +1,279 @@
+"""Files of a learner and of a model: JSON for what people read, safetensors for numbers, no pickle.
+
+A learner is a folder: ``learner.json`` names the other files and their SHA-256.  Files are written
+beside their place and moved in, ``learner.json`` last, so a crash leaves the folder as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor, nn
+
+from admil.bags import Answer, AnswerValue, BagIndex, Bags, InstanceId, LabelBook, Query, QueryItem
+from admil.errors import CorruptFile, InvalidInput
+from admil.learner import LearnerState, Recipe, RoundRecord
+from admil.models import Scaling
+from admil.sampling import Sampler
+from admil.training import Check, ModuleMaker, TrainedModel, TrainingHistory, TrainingRecipe, build_scorer
+
+__all__ = ["load_learner", "load_model", "save_learner", "save_model"]
+
+_LEARNER = "learner.json"
+_MODEL = "model.json"
+_VERSION = 1
+
+
+def save_model(model: TrainedModel, folder: Path) -> None:
+    """Write a model into a folder: model.json and its weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_json(folder / _MODEL, {"format": "admil-model", "version": _VERSION, **_model_to_json(model, folder)})
+    _remove_others(folder, "weights-*.safetensors", _read_json(folder / _MODEL)["weights"]["file"])
+
+
+def load_model(folder: Path, module: nn.Module | ModuleMaker | None = None) -> TrainedModel:
+    """Read what `save_model` wrote; ``module`` rebuilds a network of your own."""
+    content = _read_document(folder / _MODEL, "admil-model")
+    with _clear_errors(folder / _MODEL):
+        return _model_from_json(content, folder, module)
+
+
+def save_learner(
+    folder: Path, bags: Bags | None, index: BagIndex, recipe: Recipe, state: LearnerState, groups: list[int] | None
+) -> None:
+    """Write a learner's state; ``bags`` None leaves the bags out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    content: dict[str, Any] = {
+        "format": "admil-learner",
+        "version": _VERSION,
+        "recipe": _recipe_to_json(recipe),
+        "seed": state.seed,
+        "round": state.round,
+        "answers": [[a.instance.bag, a.instance.index, a.value.value] for a in state.labels.answers],
+        "trained_on": None if state.trained_on is None else len(state.trained_on.answers),
+        "query": None if state.query is None else asdict(state.query),
+        "history": [asdict(record) for record in state.history],
+        "groups": groups,
+        "index": _index_digest(index),
+        "bags": None if bags is None else _write_bags(bags, folder),
+        "model": None if state.model is None else _model_to_json(state.model, folder),
+    }
+    _write_json(folder / _LEARNER, content)
+    kept = content["model"]["weights"]["file"] if content["model"] else ""
+    _remove_others(folder, "weights-*.safetensors", kept)
+
+
+def load_learner(
+    folder: Path, bags: Bags | None, module: nn.Module | ModuleMaker | None, sampler: Sampler | None
+) -> tuple[Bags, Recipe, LearnerState, list[int] | None]:
+    """Read what `save_learner` wrote; ``bags``, ``module`` and ``sampler`` replace what was not written."""
+    content = _read_document(folder / _LEARNER, "admil-learner")
+    with _clear_errors(folder / _LEARNER):
+        bags = _bags_of(content, folder, bags)
+        recipe = _recipe_from_json(content["recipe"], sampler)
+        answers = [Answer(InstanceId(bag, i), AnswerValue(value)) for bag, i, value in content["answers"]]
+        labels = LabelBook(bags.index, tuple(answers))
+        trained_on = content["trained_on"]
+        if trained_on is not None:
+            trained_on = labels if trained_on == len(answers) else LabelBook(bags.index, tuple(answers[:trained_on]))
+        state = LearnerState(
+            seed=content["seed"],
+            labels=labels,
+            round=content["round"],
+            query=_query_from_json(content["query"]),
+            model=None if content["model"] is None else _model_from_json(content["model"], folder, module),
+            trained_on=trained_on,
+            history=tuple(_record_from_json(record) for record in content["history"]),
+        )
+        return bags, recipe, state, content["groups"]
+
+
+def _model_to_json(model: TrainedModel, folder: Path) -> dict[str, Any]:
+    state = {name: value.detach().cpu().contiguous() for name, value in model.module.state_dict().items()}
+    data = save_tensors(state)
+    digest = hashlib.sha256(data).hexdigest()
+    file = f"weights-{digest[:16]}.safetensors"
+    if not (folder / file).exists():
+        _write_bytes(folder / file, data)
+    return {
+        "weights": {"file": file, "sha256": digest},
+        "scaling": model.scaling.rule,
+        "recipe": model.recipe.model_dump(mode="json"),
+        "own_module": type(model.module).__name__ == "ModuleEnsemble",
+        "history": asdict(model.history),
+    }
+
+
+def _model_from_json(content: Mapping[str, Any], folder: Path, module: nn.Module | ModuleMaker | None) -> TrainedModel:
+    if content["own_module"] and module is None:
+        raise InvalidInput(f"the model in {folder} was trained with a module of your own; pass module=… to load it")
+    data = _read_checked(folder, content["weights"])
+    try:
+        state = load_tensors(data)
+    except SafetensorError as error:
+        raise CorruptFile(f"{folder / content['weights']['file']} is no safetensors file: {error}") from error
+    recipe = TrainingRecipe.model_validate(content["recipe"])
+    scaling = Scaling(content["scaling"], state["shift"], state["factor"])
+    scorer = build_scorer(recipe, len(scaling.shift), scaling, None, module)
+    try:
+        scorer.load_state_dict(state)
+    except RuntimeError as error:
+        raise InvalidInput(f"the weights in {folder} do not fit the network: {error}") from error
+    scorer.eval()
+    history = content["history"]
+    checks = tuple(Check(**check) for check in history["checks"])
+    lists = {name: tuple(history[name]) for name in ("losses", "warnings")}
+    return TrainedModel(scorer, recipe, scaling, TrainingHistory(**{**history, **lists, "checks": checks}))
+
+
+def _recipe_to_json(recipe: Recipe) -> dict[str, Any]:
+    content: dict[str, Any] = recipe.model_dump(mode="json", exclude={"sampler"})
+    try:
+        content["sampler"] = recipe.model_dump(mode="json", include={"sampler"})["sampler"]
+        Recipe.model_validate({"sampler": content["sampler"]})  # only a built-in sampler comes back from JSON
+    except (PydanticSerializationError, ValidationError):
+        content["sampler"] = {"own": type(recipe.sampler).__name__}
+    return content
+
+
+def _recipe_from_json(content: dict[str, Any], sampler: Sampler | None) -> Recipe:
+    written = content["sampler"]
+    if sampler is not None:
+        written = sampler
+    elif "own" in written:
+        raise InvalidInput(f"the recipe used a sampler of your own, {written['own']}; pass sampler=… to load it")
+    return Recipe.model_validate({**content, "sampler": written})
+
+
+def _query_from_json(content: dict[str, Any] | None) -> Query | None:
+    if content is None:
+        return None
+    items = [QueryItem(**{**item, "id": InstanceId(**item["id"])}) for item in content["items"]]
+    return Query(tuple(items), content["note"])
+
+
+def _record_from_json(content: dict[str, Any]) -> RoundRecord:
+    return RoundRecord(**{**content, "asked": tuple(InstanceId(**asked) for asked in content["asked"])})
+
+
+def _write_bags(bags: Bags, folder: Path) -> dict[str, str]:
+    tensors: dict[str, Tensor] = {
+        "features": bags.features.detach().cpu().contiguous(),
+        "offsets": torch.from_numpy(bags.index.offsets.copy()),
+    }
+    if bags.labels is not None:
+        tensors["labels"] = torch.from_numpy(bags.labels.copy())
+    data = save_tensors(tensors, metadata={"ids": json.dumps(bags.ids)})
+    digest = hashlib.sha256(data).hexdigest()
+    if not (folder / "bags.safetensors").exists() or _digest(folder / "bags.safetensors") != digest:
+        _write_bytes(folder / "bags.safetensors", data)
+    return {"file": "bags.safetensors", "sha256": digest}
+
+
+def _bags_of(content: Mapping[str, Any], folder: Path, bags: Bags | None) -> Bags:
+    if bags is None:
+        if content["bags"] is None:
+            raise InvalidInput(f"{folder} was saved without its bags; pass bags=… to load it")
+        bags = _read_bags(folder, content["bags"])
+    if _index_digest(bags.index) != content["index"]:
+        raise InvalidInput(f"these are not the bags that {folder} was saved with: ids, sizes or labels differ")
+    return bags
+
+
+def _read_bags(folder: Path, entry: Mapping[str, str]) -> Bags:
+    tensors = load_tensors(_read_checked(folder, entry))
+    with safe_open(folder / entry["file"], "pt") as file:
+        ids = tuple(json.loads(file.metadata()["ids"]))
+    labels = tensors["labels"].numpy() if "labels" in tensors else None
+    return Bags(BagIndex(ids, tensors["offsets"].numpy(), labels), tensors["features"])
+
+
+def _index_digest(index: BagIndex) -> str:
+    labels = None if index.labels is None else index.labels.tolist()
+    return hashlib.sha256(json.dumps([index.ids, index.offsets.tolist(), labels]).encode()).hexdigest()
+
+
+def _read_checked(folder: Path, entry: Mapping[str, str]) -> bytes:
+    path = folder / entry["file"]
+    if not path.is_file():
+        raise CorruptFile(f"{path} is missing; {folder} was not copied whole", path)
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != entry["sha256"]:
+        raise CorruptFile(f"{path} is damaged: its checksum is not the one written; restore it from a copy", path)
+    return data
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _read_document(path: Path, format_: str) -> dict[str, Any]:
+    content = _read_json(path)
+    if content.get("format") != format_:
+        raise CorruptFile(f"{path} is no {format_} file but {content.get('format')!r}", path)
+    if content.get("version") != _VERSION:
+        raise CorruptFile(
+            f"{path} has version {content.get('version')!r}, this admil reads version {_VERSION}; "
+            "load it with the admil that wrote it",
+            path,
+        )
+    return content
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise CorruptFile(f"there is no {path.name} in {path.parent}; give the folder that save() wrote", path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise CorruptFile(f"{path} is no JSON: {error}", path) from error
+    if not isinstance(content, dict):
+        raise CorruptFile(f"{path} holds {type(content).__name__}, expected an object", path)
+    return content
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    _write_bytes(path, json.dumps(content, indent=1, allow_nan=False).encode())
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _remove_others(folder: Path, pattern: str, kept: str) -> None:
+    for path in folder.glob(pattern):
+        if path.name != kept:
+            path.unlink()
+
+
+class _clear_errors:  # noqa: N801  # a context manager reads like a function
+    """Turn what a damaged document makes Python raise into one clear error."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, KeyError | TypeError | IndexError | ValidationError) or (
+            type(error) is ValueError  # an AdmilError is a ValueError too and already clear
+        ):
+            raise CorruptFile(f"{self.path} is damaged: {error!r}; restore it from a copy", self.path) from error

@@ -1,0 +1,139 @@
+"""Losses: what the bag labels say, and what the answers add.
+
+A bag loss scores positive bags its own way and negative bags by their maximum, and hinges every
+positive x negative pair: relu(1 - score(+) + max(-)).  A new one is a class here with a ``kind`` and
+``positive_score``, listed in `BagLoss`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Protocol
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+from torch.nn import functional as nnf
+
+from admil.functional import (
+    Robustness,
+    maximum_score,
+    mean_score,
+    pairwise_hinge,
+    robust_score,
+    top_k_score,
+    variance_score,
+)
+
+__all__ = [
+    "BagLoss",
+    "Drbl",
+    "MaxScore",
+    "MeanScore",
+    "PositiveScore",
+    "TopK",
+    "Variance",
+    "answer_cross_entropy",
+    "bag_hinge",
+]
+
+
+class PositiveScore(Protocol):
+    """How a bag loss scores a positive bag."""
+
+    def positive_score(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """Return (..., B) bag scores of (..., B, N) instance scores in [0, 1]."""
+
+
+class _Loss(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Drbl(_Loss):
+    """The robust bag likelihood (eq. 7): a positive bag counts by its robust score."""
+
+    kind: Literal["drbl"] = "drbl"
+    robustness: Robustness = Robustness.effective(2)
+
+    def positive_score(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """Return `robust_score`."""
+        return robust_score(scores, mask, self.robustness)
+
+
+class MaxScore(_Loss):
+    """MS-MIL (eq. 1): a positive bag counts by its highest score."""
+
+    kind: Literal["max"] = "max"
+
+    def positive_score(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """Return `maximum_score`."""
+        return maximum_score(scores, mask)
+
+
+class TopK(_Loss):
+    """A positive bag counts by the mean of its k highest scores."""
+
+    kind: Literal["top_k"] = "top_k"
+    k: int = Field(default=3, ge=1)
+
+    def positive_score(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """Return `top_k_score`."""
+        return top_k_score(scores, mask, self.k)
+
+
+class MeanScore(_Loss):
+    """A positive bag counts by its mean score: the ablation that cannot separate sparse bags."""
+
+    kind: Literal["mean"] = "mean"
+
+    def positive_score(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """Return `mean_score`."""
+        return mean_score(scores, mask)
+
+
+class Variance(_Loss):
+    """The variance-regularised score (eq. 2): mean + c sqrt(Var / n)."""
+
+    kind: Literal["variance"] = "variance"
+    c: float = Field(default=5.0, ge=0, allow_inf_nan=False)
+
+    def positive_score(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """Return `variance_score`."""
+        return variance_score(scores, mask, self.c)
+
+
+BagLoss = Annotated[Drbl | MaxScore | TopK | MeanScore | Variance, Field(discriminator="kind")]
+"""Every bag loss that a recipe can name."""
+
+
+def bag_hinge(
+    loss: PositiveScore,
+    positive: tuple[Tensor, Tensor],
+    negative_score: Tensor,
+    positive_weight: Tensor,
+    negative_weight: Tensor,
+) -> Tensor:
+    """Return the mean hinge over pairs of a positive and a negative bag, (E,).
+
+    Args:
+        loss: how positive bags are scored.
+        positive: (E, A, N) scores and their (A, N) mask.
+        negative_score: (E, B) maximum of each negative bag.
+        positive_weight: (E, A) 0 where a member leaves a bag out.
+        negative_weight: (E, B) likewise.
+    """
+    scores, mask = positive
+    score = loss.positive_score(scores, mask.expand_as(scores))
+    return pairwise_hinge(score, negative_score, positive_weight, negative_weight)
+
+
+def answer_cross_entropy(logits: Tensor, truth: Tensor, weight: Tensor) -> Tensor:
+    """Return the mean binary cross-entropy over answered instances (the paper's BCE term), (E,).
+
+    Args:
+        logits: (E, A) logits of answered instances.
+        truth: (A,) 1 for positive answers, 0 for negative ones.
+        weight: (E, A) 0 where a member leaves an answer out.
+    """
+    each = nnf.binary_cross_entropy_with_logits(logits, truth.to(logits).expand_as(logits), reduction="none")
+    total = weight.sum(-1)
+    return (each * weight).sum(-1) / torch.where(total > 0, total, 1.0)

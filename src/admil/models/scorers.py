@@ -1,0 +1,195 @@
+"""Networks that give every instance a logit, E members at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Protocol, cast
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.nn import functional as nnf
+
+from admil.errors import InvalidInput
+from admil.models.scaling import Scaling
+
+__all__ = ["ModuleEnsemble", "Scorer", "ScorerEnsemble"]
+
+
+class Scorer(Protocol):
+    """What training and scoring need of a network: a plain nn.Module with E members.
+
+    ``forward`` maps unscaled features (M, D) to logits (E, M).
+    """
+
+    members: int
+
+    def forward(self, features: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return (E, M) logits; dropout draws from ``generator`` while training."""
+
+    def embed(self, features: Tensor) -> Tensor:
+        """Return (M, H) activations of the last hidden layer."""
+
+    def gradient_norm(self, features: Tensor) -> Tensor:
+        """Return (E, M) the norm of the logit's gradient in a member's parameters."""
+
+
+class ScorerEnsemble(nn.Module):
+    """E members of the paper's network (FC 32, ReLU, FC 16, FC 1, dropout between) as one network.
+
+    The first layer of all members is a single matrix product, so features are read once whatever E.
+    Scaling is folded into its weights: the features themselves are never copied or changed.
+
+    Args:
+        width: number of features, D.
+        members: E.
+        hidden: units of the hidden layers; ReLU follows the first only, as in the paper.
+        dropout: share of hidden units dropped while training.
+        scaling: how inputs are scaled; None for not at all.
+        generator: draws the initial weights.
+    """
+
+    shift: Tensor
+    factor: Tensor
+
+    def __init__(
+        self,
+        width: int,
+        members: int = 8,
+        hidden: Sequence[int] = (32, 16),
+        dropout: float = 0.6,
+        scaling: Scaling | None = None,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__()
+        self.members = members
+        self.hidden = tuple(hidden)
+        self.dropout = dropout
+        scaling = scaling or Scaling.none(width)
+        self.register_buffer("shift", scaling.shift.clone())
+        self.register_buffer("factor", scaling.factor.clone())
+        sizes = [width, *self.hidden, 1]
+        self.weights = nn.ParameterList()
+        self.biases = nn.ParameterList()
+        for fan_in, fan_out in pairwise(sizes):
+            bound = fan_in**-0.5
+            self.weights.append(nn.Parameter(_uniform((members, fan_out, fan_in), bound, generator)))
+            self.biases.append(nn.Parameter(_uniform((members, fan_out), bound, generator)))
+
+    def forward(self, features: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return (E, M) logits of unscaled features (M, D)."""
+        layers = self._layers(features, generator)
+        return layers[-1].squeeze(-1)
+
+    def embed(self, features: Tensor) -> Tensor:
+        """Return (M, E * H) activations of the last hidden layer of all members."""
+        last = self._layers(features, None)[-2]  # (E, M, H)
+        return last.permute(1, 0, 2).flatten(1)
+
+    def gradient_norm(self, features: Tensor) -> Tensor:
+        """Return (E, M) norms of d logit / d parameters, in closed form.
+
+        A layer with input h and back-propagated signal d adds |d|^2 (|h|^2 + 1).
+        """
+        hidden = self._layers(features, None)
+        scaled = (features.to(self.shift) - self.shift) * self.factor
+        inputs = [scaled.to(hidden[0].dtype).expand(self.members, -1, -1), *hidden[:-1]]
+        signal = torch.ones_like(hidden[-1])  # (E, M, 1)
+        squared = torch.zeros_like(hidden[-1].squeeze(-1))
+        for layer in reversed(range(len(self.weights))):
+            if layer == 0 and len(self.weights) > 1:
+                signal = signal * (hidden[0] > 0)
+            squared = squared + signal.square().sum(-1) * (inputs[layer].square().sum(-1) + 1)
+            signal = signal @ self.weights[layer]
+        return squared.sqrt()
+
+    def _layers(self, features: Tensor, generator: Generator | None) -> list[Tensor]:
+        """Return the output of every layer, (E, M, H) each, the logits (E, M, 1) last."""
+        h = self._first(features)
+        outputs = [h]
+        for layer in range(1, len(self.weights)):
+            if layer == 1:
+                h = torch.relu(h)
+                outputs[0] = h
+            h = _dropped(h, self.dropout, generator) if self.training else h
+            h = torch.baddbmm(self.biases[layer].unsqueeze(1), h, self.weights[layer].mT)
+            outputs.append(h)
+        return outputs
+
+    def _first(self, features: Tensor) -> Tensor:
+        weight, bias = self.weights[0], self.biases[0]
+        scaled = weight * self.factor.to(weight)
+        bias = bias - (scaled.double() @ self.shift.double()).to(bias)
+        out = nnf.linear(features, scaled.flatten(0, 1).to(features.dtype))  # (M, E * H), one product
+        out = out.to(weight.dtype).reshape(len(features), *weight.shape[:2])
+        return torch.add(out.permute(1, 0, 2), bias.unsqueeze(1))
+
+
+class ModuleEnsemble(nn.Module):
+    """Any modules that map (M, D) to (M,) logits, side by side as members.
+
+    Their own dropout layers draw from torch's global generator; `fit` seeds it for the time of
+    training and restores it.
+    """
+
+    shift: Tensor
+    factor: Tensor
+
+    def __init__(self, modules: Sequence[nn.Module], scaling: Scaling) -> None:
+        super().__init__()
+        if not modules:
+            raise InvalidInput("an ensemble needs at least one module, got none")
+        self.members = len(modules)
+        self.member_modules = nn.ModuleList(modules)
+        self.register_buffer("shift", scaling.shift.clone())
+        self.register_buffer("factor", scaling.factor.clone())
+
+    def forward(self, features: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return (E, M) logits of unscaled features (M, D)."""
+        scaled = self._scaled(features)
+        return torch.stack([_checked(module(scaled), len(features)) for module in self.member_modules])
+
+    def embed(self, features: Tensor) -> Tensor:
+        """Refuse: the hidden layer of an unknown module is not known."""
+        raise InvalidInput("an embedding is not known for a module of your own; choose a sampler that needs none")
+
+    def gradient_norm(self, features: Tensor) -> Tensor:
+        """Return (E, M) norms of d logit / d parameters, one instance at a time under vmap."""
+        scaled = self._scaled(features)
+        return torch.stack([_per_instance_norm(module, scaled) for module in self.member_modules])
+
+    def _scaled(self, features: Tensor) -> Tensor:
+        dtype = next((p.dtype for p in self.parameters()), torch.float32)
+        return ((features.to(self.shift) - self.shift) * self.factor).to(dtype)
+
+
+def _uniform(shape: tuple[int, ...], bound: float, generator: Generator | None) -> Tensor:
+    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
+
+
+def _dropped(h: Tensor, share: float, generator: Generator | None) -> Tensor:
+    if share == 0:
+        return h
+    keep = torch.empty_like(h).bernoulli_(1 - share, generator=generator)
+    return h * keep / (1 - share)
+
+
+def _checked(logits: Tensor, rows: int) -> Tensor:
+    if logits.shape == (rows, 1):
+        return logits.squeeze(1)
+    if logits.shape != (rows,):
+        raise InvalidInput(
+            f"a module must map (M, D) features to (M,) logits: for M = {rows} it returned shape {tuple(logits.shape)}"
+        )
+    return logits
+
+
+def _per_instance_norm(module: nn.Module, features: Tensor) -> Tensor:
+    parameters = {name: p.detach() for name, p in module.named_parameters()}
+
+    def logit(values: dict[str, Tensor], row: Tensor) -> Tensor:
+        return cast(Tensor, torch.func.functional_call(module, values, (row.unsqueeze(0),))).squeeze()
+
+    gradient: Callable[..., dict[str, Tensor]] = torch.func.vmap(torch.func.grad(logit), in_dims=(None, 0))
+    squared = [g.flatten(1).square().sum(1) for g in gradient(parameters, features).values()]
+    return torch.stack(squared).sum(0).sqrt()

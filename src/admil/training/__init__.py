@@ -1,0 +1,19 @@
+"""Training and scoring: one loop, one way to read a model's mind."""
+
+from admil.training.fit import ModuleMaker, TrainingInterrupted, build_scorer, fit
+from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
+from admil.training.recipe import TrainingRecipe
+from admil.training.scoring import score
+
+__all__ = [
+    "Check",
+    "ModuleMaker",
+    "Progress",
+    "TrainedModel",
+    "TrainingHistory",
+    "TrainingInterrupted",
+    "TrainingRecipe",
+    "build_scorer",
+    "fit",
+    "score",
+]

@@ -1,0 +1,121 @@
+"""Mini-batches: positive and negative bags, and the answers that go with them, in one read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from admil.bags import BagSource, IntArray, LabelBook, LabelState
+from admil.functional import Padding
+from admil.training.recipe import TrainingRecipe
+
+__all__ = ["StepBatch", "StepReader"]
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """What one optimizer step sees.
+
+    Attributes:
+        positive: bag numbers of the positive bags.
+        negative: bag numbers of the negative bags.
+        answered: positions of the answered instances of this step, known positives first.
+        n_known_positive: how many of them are positive.
+        features: (m, D) rows of positive bags, negative bags and answered instances, in that order.
+        positive_padding: where the positive bags' instances stand among the rows.
+        positive_mask: (A, N) True for instances that are in the bag loss.
+        negative_padding: the same for negative bags, counted from their first row.
+        n_positive_rows: rows of the positive bags.
+        n_negative_rows: rows of the negative bags.
+    """
+
+    positive: IntArray
+    negative: IntArray
+    answered: IntArray
+    n_known_positive: int
+    features: Tensor
+    positive_padding: Padding
+    positive_mask: Tensor
+    negative_padding: Padding
+    n_positive_rows: int
+    n_negative_rows: int
+
+
+class StepReader:
+    """Reads step after step into one buffer that grows to the largest step and is then reused."""
+
+    def __init__(self, recipe: TrainingRecipe, bags: BagSource, labels: LabelBook, device: torch.device) -> None:
+        self.recipe, self.bags, self.labels, self.device = recipe, bags, labels, device
+        self.dtype = torch.bfloat16 if recipe.precision == "bfloat16" else torch.float32
+        self.buffer = torch.empty((0, bags.width), dtype=self.dtype, device=device)
+        self.in_loss = labels.state != LabelState.NEGATIVE if recipe.remove_known_negatives else None
+
+    def steps(self, positive: IntArray, negative: IntArray, generator: Generator) -> Iterator[StepBatch]:
+        """Yield batches for ever: both sides in shuffled passes of their own."""
+        positives = _passes(positive, self.recipe.bags_per_side, generator)
+        negatives = _passes(negative, self.recipe.bags_per_side, generator)
+        for some_positive, some_negative in zip(positives, negatives, strict=True):
+            yield self.read(some_positive, some_negative, *self._drawn_answers(generator))
+
+    def read(self, positive: IntArray, negative: IntArray, known: IntArray, refuted: IntArray) -> StepBatch:
+        """Read one step: whole bags, then single answered instances, one after another."""
+        sizes = self.bags.index.sizes
+        n_positive, n_negative = int(sizes[positive].sum()), int(sizes[negative].sum())
+        answered = np.concatenate([known, refuted])
+        rows = n_positive + n_negative + len(answered)
+        if rows > len(self.buffer):
+            self.buffer = torch.empty((rows, self.bags.width), dtype=self.dtype, device=self.device)
+        self.bags.gather(np.concatenate([positive, negative]), out=self.buffer)
+        if len(answered):
+            self.bags.rows(answered, out=self.buffer[n_positive + n_negative :])
+        padding = self._padding(positive)
+        return StepBatch(
+            positive=positive,
+            negative=negative,
+            answered=answered,
+            n_known_positive=len(known),
+            features=self.buffer[:rows],
+            positive_padding=padding,
+            positive_mask=self._loss_mask(positive, padding),
+            negative_padding=self._padding(negative),
+            n_positive_rows=n_positive,
+            n_negative_rows=n_negative,
+        )
+
+    def _padding(self, bags: IntArray) -> Padding:
+        return Padding.of(torch.from_numpy(self.bags.index.sizes[bags]).to(self.device))
+
+    def _loss_mask(self, bags: IntArray, padding: Padding) -> Tensor:
+        if self.in_loss is None:
+            return padding.mask
+        kept: NDArray[np.bool_] = self.in_loss[self.bags.index.positions(bags)]
+        return padding.pad(torch.from_numpy(kept).to(self.device))
+
+    def _drawn_answers(self, generator: Generator) -> tuple[IntArray, IntArray]:
+        known = _drawn(self.labels.positives, self.recipe.positives_per_step, generator)
+        refuted = _drawn(self.labels.negatives, self.recipe.negatives_per_step, generator)
+        return known, refuted
+
+
+def _passes(bags: IntArray, count: int, generator: Generator) -> Iterator[IntArray]:
+    """Yield ``count`` bags at a time (all, where there are fewer), each pass in a new order."""
+    count = min(count, len(bags))
+    waiting = np.zeros(0, dtype=np.int64)
+    while True:
+        if len(waiting) < count:
+            # a bag left over from the last pass must not come twice in one step
+            fresh = bags[torch.randperm(len(bags), generator=generator).numpy()]
+            late = np.isin(fresh, waiting)
+            waiting = np.concatenate([waiting, fresh[~late], fresh[late]])
+        yield waiting[:count]
+        waiting = waiting[count:]
+
+
+def _drawn(positions: IntArray, at_most: int | None, generator: Generator) -> IntArray:
+    drawn: IntArray = positions[torch.randperm(len(positions), generator=generator).numpy()[:at_most]]
+    return drawn

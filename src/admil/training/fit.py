@@ -1,0 +1,334 @@
+"""The one training loop."""
+
+from __future__ import annotations
+
+import copy
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor, nn
+
+from admil.bags import BagSource, IntArray, LabelBook, LabelState
+from admil.errors import AdmilWarning, InvalidInput, TrainingDiverged
+from admil.functional import Padding, maximum_score, pair_margins
+from admil.models import ModuleEnsemble, Scaling, Scorer, ScorerEnsemble
+from admil.training.batches import StepReader
+from admil.training.folds import held_out_by_member
+from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
+from admil.training.objective import Objective
+from admil.training.recipe import TrainingRecipe
+from admil.training.scoring import member_logits, read_in_chunks
+
+__all__ = ["ModuleMaker", "TrainingInterrupted", "build_scorer", "fit"]
+
+ModuleMaker = Callable[[int], nn.Module]
+"""Makes a module mapping (M, D) to (M,) logits, given D."""
+
+_SCALING_BAGS = 2_000
+"""Bags that scaling is fitted on at most (a seeded draw)."""
+
+_LOSSES_AT_ONCE = 20
+"""Steps whose losses are fetched from the device together."""
+
+
+class TrainingInterrupted(KeyboardInterrupt):
+    """Ctrl-C while training; ``model`` holds the best weights so far."""
+
+    def __init__(self, model: TrainedModel, step: int) -> None:
+        super().__init__(f"interrupted at step {step}; the weights of step {model.history.best_step} are kept")
+        self.model = model
+
+
+def fit(
+    recipe: TrainingRecipe,
+    bags: BagSource,
+    labels: LabelBook | None,
+    generator: Generator,
+    device: torch.device | str = "cpu",
+    groups: Sequence[object] | None = None,
+    warm_start: TrainedModel | None = None,
+    on_step: Callable[[Progress], None] | None = None,
+    module: nn.Module | ModuleMaker | None = None,
+) -> TrainedModel:
+    """Train on bag labels and answers.
+
+    Each member holds out one fold of the bags, answers in them included; training stops when the
+    order of held-out bags improves no more, and the best weights are kept.  Only training bags and
+    bought answers are ever looked at.
+
+    Args:
+        recipe: how to train.
+        bags: labelled training bags of both classes.
+        labels: answers so far; None for none.
+        generator: a CPU generator; the source of everything random.
+        device: where to train.
+        groups: one per bag (a patient, a video, an author); a group is never split between training
+            and held-out bags.
+        warm_start: a model to start from instead of random weights; scaling is taken from it.
+        on_step: called with the progress after every step.
+        module: your own network (one member, a copy is trained), or a function that makes one from
+            the number of features (called once per member); None for the paper's network.
+
+    Raises:
+        InvalidInput: the bags cannot be trained on.
+        TrainingDiverged: the loss became NaN or infinite.
+        TrainingInterrupted: Ctrl-C; carries the best model so far.
+    """
+    labels = LabelBook(bags.index) if labels is None else labels
+    positive, notes = _usable_positive_bags(bags, labels)
+    place = torch.device(device)
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+        torch.manual_seed(seed)  # for dropout inside modules of the user's; ours draws from generators
+        scaling = warm_start.scaling if warm_start else _fitted_scaling(recipe, bags, generator)
+        scorer = _initial_scorer(recipe, bags.width, scaling, generator, warm_start, module).to(place)
+        recipe = _with_members(recipe, scorer.members)
+        held_out = held_out_by_member(
+            bags.index, recipe.members, recipe.held_out_folds, recipe.held_out_bags, generator, groups
+        )
+        run = _Run(recipe, bags, labels, scorer, scaling, held_out, place, notes)
+        return run.train(positive, generator, on_step)
+
+
+def build_scorer(
+    recipe: TrainingRecipe,
+    width: int,
+    scaling: Scaling,
+    generator: Generator | None = None,
+    module: nn.Module | ModuleMaker | None = None,
+) -> ScorerEnsemble | ModuleEnsemble:
+    """Build the untrained network of a recipe; also what saved weights are loaded into."""
+    if module is None:
+        return ScorerEnsemble(width, recipe.members, recipe.hidden, recipe.dropout, scaling, generator)
+    if isinstance(module, nn.Module):
+        return ModuleEnsemble([copy.deepcopy(module)], scaling)
+    return ModuleEnsemble([module(width) for _ in range(recipe.members)], scaling)
+
+
+@dataclass
+class _Best:
+    """The best weights so far; mutable, private to one run."""
+
+    state: dict[str, Tensor]
+    check: Check | None = None
+    step: int = 0
+
+    def improved_by(self, check: Check) -> bool:
+        if self.check is None:
+            return True
+        return (check.auroc, -check.hinge) > (self.check.auroc, -self.check.hinge)
+
+
+class _Run:
+    """One call of `fit`: holds what every step needs."""
+
+    def __init__(
+        self,
+        recipe: TrainingRecipe,
+        bags: BagSource,
+        labels: LabelBook,
+        scorer: ScorerEnsemble | ModuleEnsemble,
+        scaling: Scaling,
+        held_out: NDArray[np.bool_],
+        device: torch.device,
+        notes: tuple[str, ...],
+    ) -> None:
+        self.recipe, self.bags, self.labels = recipe, bags, labels
+        self.scorer, self.scaling, self.device = scorer, scaling, device
+        self.judge = _HeldOutJudge(bags, labels, held_out, device) if held_out.any() else None
+        if self.judge is None and recipe.held_out_folds > 1:
+            notes += ("too few bags (or groups) to hold any out: trained for all steps without early stopping",)
+        self.objective = Objective(recipe, bags.index, held_out, device)
+        self.optimizer = _optimizer(recipe, scorer)
+        self.best = _Best(_snapshot(scorer))
+        self.losses: list[float] = []
+        self.checks: list[Check] = []
+        self.notes = notes
+
+    def train(
+        self, positive: IntArray, generator: Generator, on_step: Callable[[Progress], None] | None
+    ) -> TrainedModel:
+        try:
+            self._loop(positive, generator, on_step)
+        except KeyboardInterrupt:
+            raise TrainingInterrupted(self._best_model(), len(self.losses)) from None
+        return self._best_model()
+
+    def _loop(self, positive: IntArray, generator: Generator, on_step: Callable[[Progress], None] | None) -> None:
+        recipe = self.recipe
+        on_device = Generator(self.device).manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        reader = StepReader(recipe, self.bags, self.labels, self.device)
+        batches = reader.steps(positive, self.bags.index.negative, generator)
+        pending: list[Tensor] = []
+        self.scorer.train()
+        for step in range(1, recipe.max_steps + 1):
+            batch = next(batches)
+            logits = self.scorer(batch.features, on_device)
+            loss = self.objective(logits, batch, on_device).sum()
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            pending.append(loss.detach() / recipe.members)
+            last = step == recipe.max_steps
+            look = last or step % recipe.check_every == 0
+            if look or on_step is not None or len(pending) == _LOSSES_AT_ONCE:
+                self._fetch(pending)
+            stop = self._look(step) if look else False
+            if on_step is not None:
+                check = self.checks[-1] if look and self.checks else None
+                on_step(Progress(step, recipe.max_steps, self.losses[-1], check))
+            if stop:
+                break
+
+    def _fetch(self, pending: list[Tensor]) -> None:
+        """Move losses from the device into the history and stop at one that is not finite."""
+        for value in torch.stack(pending).tolist():
+            self.losses.append(value)
+            if not math.isfinite(value):
+                raise TrainingDiverged(self._why_diverged(len(self.losses), value), value)
+        pending.clear()
+
+    def _look(self, step: int) -> bool:
+        """Judge the held-out bags, keep the weights if they are the best, tell whether to stop."""
+        if not all(bool(torch.isfinite(p).all()) for p in self.scorer.parameters()):
+            raise TrainingDiverged(self._why_diverged(step, float("nan")), step)
+        if self.judge is None:
+            self.best = _Best(_snapshot(self.scorer), None, step)
+            return False
+        check = self.judge.look(self.scorer, step)
+        self.checks.append(check)
+        if self.best.improved_by(check):
+            self.best = _Best(_snapshot(self.scorer), check, step)
+        return step - self.best.step >= self.recipe.patience * self.recipe.check_every
+
+    def _best_model(self) -> TrainedModel:
+        self.scorer.load_state_dict(self.best.state)
+        self.scorer.eval()
+        for parameter in self.scorer.parameters():
+            parameter.grad = None
+        history = TrainingHistory(
+            losses=tuple(self.losses),
+            checks=tuple(self.checks),
+            best_step=self.best.step,
+            held_out_auroc=self.best.check.auroc if self.best.check else None,
+            held_out_scores=self.judge.bag_scores(self.scorer) if self.judge else {},
+            warnings=self.notes,
+        )
+        return TrainedModel(self.scorer, self.recipe, self.scaling, history)
+
+    def _why_diverged(self, step: int, value: float) -> str:
+        largest = float(self.scaling.apply(self.bags.gather(np.arange(1)).features.float()).abs().max())
+        cause = (
+            f"inputs reach {largest:.3g} after scaling {self.scaling.rule!r}: use scaling='standard'"
+            if largest > 1e3
+            else f"the learning rate {self.recipe.learning_rate:g} is too high: try a tenth of it"
+        )
+        return f"training diverged at step {step} (loss {value}); the likely cause: {cause}"
+
+
+class _HeldOutJudge:
+    """Judges how members order the bags they have not seen."""
+
+    def __init__(self, bags: BagSource, labels: LabelBook, held_out: NDArray[np.bool_], device: torch.device) -> None:
+        self.bags, self.device = bags, device
+        self.numbers = np.flatnonzero(held_out.any(0))
+        self.padding = Padding.of(torch.from_numpy(bags.index.sizes[self.numbers]).to(device))
+        kept = labels.state[bags.index.positions(self.numbers)] != LabelState.NEGATIVE
+        self.mask = self.padding.pad(torch.from_numpy(kept).to(device))
+        self.held = torch.from_numpy(held_out[:, self.numbers]).to(device) & self.mask.any(-1)
+        assert bags.index.labels is not None
+        self.positive = torch.from_numpy(bags.index.labels[self.numbers] == 1).to(device)
+
+    def look(self, scorer: Scorer, step: int) -> Check:
+        """Compare every positive with every negative bag that the same member holds out."""
+        best = self._bag_logits(scorer)  # (E, b)
+        pairs = (self.held & self.positive).unsqueeze(-1) & (self.held & ~self.positive).unsqueeze(-2)
+        margins = pair_margins(best, best)
+        ordered = (margins > 0).double() + 0.5 * (margins == 0).double()
+        f = torch.sigmoid(best)
+        hinge = torch.relu(1 - pair_margins(f, f))
+        count = pairs.sum()
+        return Check(step, float((ordered * pairs).sum() / count), float((hinge * pairs).sum() / count))
+
+    def bag_scores(self, scorer: Scorer) -> dict[str, float]:
+        """Return, by bag id, the mean over the members that hold it out of its highest logit."""
+        best = self._bag_logits(scorer)
+        mean = (best * self.held).sum(0) / self.held.sum(0).clamp_min(1)
+        judged = self.held.any(0)
+        ids = self.bags.index.ids
+        return {
+            ids[number]: float(value)
+            for number, value, known in zip(self.numbers, mean.tolist(), judged.tolist(), strict=True)
+            if known
+        }
+
+    def _bag_logits(self, scorer: Scorer) -> Tensor:
+        logits = member_logits(scorer, self.bags, self.numbers, self.device)
+        return maximum_score(self.padding.pad(logits), self.mask.unsqueeze(0))
+
+
+def _usable_positive_bags(bags: BagSource, labels: LabelBook) -> tuple[IntArray, tuple[str, ...]]:
+    index = bags.index
+    if labels.index is not index and labels.index != index:
+        raise InvalidInput("the label book belongs to other bags; make it with LabelBook(bags.index)")
+    if not len(index.positive) or not len(index.negative):
+        only = "positive" if len(index.positive) else "negative"
+        raise InvalidInput(f"training needs positive and negative bags; all {len(index)} bags are {only}")
+    notes: tuple[str, ...] = ()
+    positive = index.positive
+    if labels.contradicted:
+        named = ", ".join(map(repr, labels.contradicted[:5])) + (" …" if len(labels.contradicted) > 5 else "")
+        notes = (
+            f"every instance of positive bag {named} was answered negative, which its label contradicts; "
+            "it is left out of training: check the label or the answers",
+        )
+        warnings.warn(notes[0], AdmilWarning, stacklevel=3)
+        left_out = {index.number(bag) for bag in labels.contradicted}
+        positive = np.array([number for number in positive if number not in left_out], dtype=np.int64)
+        if not len(positive):
+            raise InvalidInput("every positive bag was answered negative throughout: nothing is left to train on")
+    return positive, notes
+
+
+def _fitted_scaling(recipe: TrainingRecipe, bags: BagSource, generator: Generator) -> Scaling:
+    drawn = torch.randperm(len(bags.index), generator=generator)[:_SCALING_BAGS].sort().values.numpy()
+    return Scaling.fit(read_in_chunks(bags, drawn, torch.device("cpu")), recipe.scaling)
+
+
+def _initial_scorer(
+    recipe: TrainingRecipe,
+    width: int,
+    scaling: Scaling,
+    generator: Generator,
+    warm_start: TrainedModel | None,
+    module: nn.Module | ModuleMaker | None,
+) -> ScorerEnsemble | ModuleEnsemble:
+    if warm_start is None:
+        return build_scorer(recipe, width, scaling, generator, module)
+    if warm_start.width != width:
+        raise InvalidInput(f"the warm start has {warm_start.width} features, the bags have {width}", warm_start)
+    started = copy.deepcopy(warm_start.module)
+    assert isinstance(started, ScorerEnsemble | ModuleEnsemble)
+    return started
+
+
+def _with_members(recipe: TrainingRecipe, members: int) -> TrainingRecipe:
+    if members == recipe.members:
+        return recipe
+    if isinstance(recipe.loss, tuple) or isinstance(recipe.beta, tuple):
+        raise InvalidInput(f"the network has {members} members, the recipe names {recipe.members} losses or betas")
+    return recipe.model_copy(update={"members": members})
+
+
+def _optimizer(recipe: TrainingRecipe, scorer: nn.Module) -> torch.optim.Optimizer:
+    kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.SGD
+    return kind(scorer.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+
+
+def _snapshot(scorer: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in scorer.state_dict().items()}

@@ -1,0 +1,82 @@
+"""What training returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from admil.models import Scaling, Scorer
+from admil.training.recipe import TrainingRecipe
+
+__all__ = ["Check", "Progress", "TrainedModel", "TrainingHistory"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One look at the held-out bags: the share of their pairs ordered right, and their hinge."""
+
+    step: int
+    auroc: float
+    hinge: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands; ``check`` is the newest look, if there was one."""
+
+    step: int
+    max_steps: int
+    loss: float
+    check: Check | None
+
+
+@dataclass(frozen=True)
+class TrainingHistory:
+    """How training went.
+
+    Attributes:
+        losses: the training loss of every step, mean over members.
+        checks: the looks at the held-out bags.
+        best_step: the step whose weights were kept.
+        held_out_auroc: AUROC of bags scored by members that did not see them, at that step; None
+            where too few bags allowed no held-out fold.
+        held_out_scores: by bag id, the mean logit that those members gave the bag's highest instance.
+        warnings: what a user should know.
+    """
+
+    losses: tuple[float, ...] = ()
+    checks: tuple[Check, ...] = ()
+    best_step: int = 0
+    held_out_auroc: float | None = None
+    held_out_scores: Mapping[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedModel:
+    """A trained network with all that is needed to score bags and to go on training.
+
+    Attributes:
+        scorer: an nn.Module that is also a `Scorer`, in eval mode.
+        recipe: how it was trained.
+        scaling: how inputs are scaled (the scorer holds it too).
+        history: how training went.
+    """
+
+    scorer: Scorer
+    recipe: TrainingRecipe
+    scaling: Scaling
+    history: TrainingHistory
+
+    @property
+    def width(self) -> int:
+        """The number of features an instance must have."""
+        return len(self.scaling.shift)
+
+    @property
+    def module(self) -> nn.Module:
+        """The scorer as the nn.Module it is."""
+        assert isinstance(self.scorer, nn.Module)
+        return self.scorer

@@ -1,0 +1,131 @@
+"""Everything about training that stays fixed between rounds, as one validated value."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from admil.functional import Robustness
+from admil.losses import BagLoss, Drbl
+from admil.models import ScalingRule
+
+__all__ = ["TrainingRecipe"]
+
+
+class TrainingRecipe(BaseModel):
+    """How a model is trained.  ``TrainingRecipe()`` is our default, ``TrainingRecipe.paper()`` the paper's.
+
+    >>> TrainingRecipe(members=4, loss=Drbl(robustness=Robustness.effective(3))).robustness
+    Robustness.effective(3)
+
+    Attributes:
+        loss: the bag loss; or one per member, whose strengths and kinds may differ.
+        weights: the robustness that p and the bag score are reported with; None takes the first
+            member's where its loss is DRBL, else ``Robustness.effective(2)``.
+        answers: how answers enter.  ``bags``: a known positive is a positive bag of one and known
+            negatives form extra negative bags, under the same hinge.  ``bce``: the paper's hybrid, beta
+            times the cross-entropy over answered instances.
+        beta: weight of the answers' term of ``bce``; or one per member.
+        singleton_weight: weight of the known positives' hinge in ``bags``.
+        negatives_per_bag: known negatives to an extra negative bag in ``bags``.
+        positives_per_step: at most this many known positives enter a step, drawn anew; None for all.
+        negatives_per_step: the same for known negatives.
+        remove_known_negatives: whether known negatives leave their positive bag.
+        members: networks trained side by side, E.
+        hidden: units of the hidden layers.
+        dropout: share of hidden units dropped while training.
+        scaling: how inputs are scaled, see `Scaling`.
+        optimizer: ``adamw`` or ``sgd``.
+        learning_rate: its step size.
+        weight_decay: its weight decay.
+        bags_per_side: positive bags, and as many negative ones, of a step (fewer where there are fewer).
+        member_share: probability that a member sees a given bag of a step, so that members see
+            different mini-batches although features are read once.
+        max_steps: optimizer steps at most.
+        held_out_folds: each member holds out one of this many folds of the bags; 0 holds out none and
+            runs ``max_steps``.
+        held_out_bags: at most this many bags are ever held out.
+        check_every: steps between two looks at the held-out bags.
+        patience: looks without an improvement after which training stops.
+        precision: type of the first layer's matrix product.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    loss: BagLoss | tuple[BagLoss, ...] = Drbl()
+    weights: Robustness | None = None
+    answers: Literal["bags", "bce"] = "bags"
+    beta: float | tuple[float, ...] = 1.0
+    singleton_weight: float = Field(default=0.3, ge=0)
+    negatives_per_bag: int = Field(default=20, ge=1)
+    positives_per_step: int | None = Field(default=60, ge=1)
+    negatives_per_step: int | None = Field(default=240, ge=1)
+    remove_known_negatives: bool = True
+    members: int = Field(default=8, ge=1)
+    hidden: tuple[int, ...] = (32, 16)
+    dropout: float = Field(default=0.6, ge=0, lt=1)
+    scaling: ScalingRule = "auto"
+    optimizer: Literal["adamw", "sgd"] = "adamw"
+    learning_rate: float = Field(default=1e-3, gt=0)
+    weight_decay: float = Field(default=1e-2, ge=0)
+    bags_per_side: int = Field(default=60, ge=1)
+    member_share: float = Field(default=0.5, gt=0, le=1)
+    max_steps: int = Field(default=500, ge=1)
+    held_out_folds: int = Field(default=8, ge=0)
+    held_out_bags: int = Field(default=1000, ge=2)
+    check_every: int = Field(default=25, ge=1)
+    patience: int = Field(default=8, ge=1)
+    precision: Literal["float32", "bfloat16"] = "float32"
+
+    @classmethod
+    def paper(cls, **changes: object) -> Self:
+        """Return the paper's training: one network, SGD, the hybrid loss; the strength is ours.
+
+        The paper's stated lambda = 0.01 does not train, so the strength stays at two effective
+        instances; pass ``loss=Drbl(robustness=Robustness.chi_square(0.01))`` to see it fail.
+        """
+        fields = {
+            "answers": "bce",
+            "members": 1,
+            "optimizer": "sgd",
+            "learning_rate": 0.01,
+            "weight_decay": 1e-3,
+            "member_share": 1.0,
+            "max_steps": 20_000,
+            "positives_per_step": None,
+            "negatives_per_step": None,
+            "scaling": "none",
+        }
+        return cls.model_validate({**fields, **changes})
+
+    @property
+    def robustness(self) -> Robustness:
+        """The one robustness that p and bag scores are computed with."""
+        if self.weights is not None:
+            return self.weights
+        first = self.member_losses[0]
+        return first.robustness if isinstance(first, Drbl) else Robustness.effective(2)
+
+    @property
+    def member_losses(self) -> tuple[BagLoss, ...]:
+        """The bag loss of every member."""
+        return self.loss if isinstance(self.loss, tuple) else (self.loss,) * self.members
+
+    @property
+    def member_betas(self) -> tuple[float, ...]:
+        """The beta of every member."""
+        return self.beta if isinstance(self.beta, tuple) else (self.beta,) * self.members
+
+    @model_validator(mode="after")
+    def _one_of_each_per_member(self) -> Self:
+        for name, values in (("loss", self.member_losses), ("beta", self.member_betas)):
+            if len(values) != self.members:
+                raise ValueError(
+                    f"{name} must be one value or one per member: {self.members} members, {len(values)} values"
+                )
+        if any(beta < 0 for beta in self.member_betas):
+            raise ValueError(f"beta must be >= 0, got {self.beta}")
+        if any(units < 1 for units in self.hidden):
+            raise ValueError(f"hidden layers need at least one unit, got {self.hidden}")
+        return self

@@ -1,0 +1,133 @@
+"""Scores of every instance under a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from admil.bags import BagIndex, BagSource, IntArray, LabelBook, LabelState, Need, Scores
+from admil.errors import InvalidInput
+from admil.functional import Padding, Robustness, disagreement, gini, robust_score, robust_weights
+from admil.models import Scorer
+from admil.training.model import TrainedModel
+
+__all__ = ["member_logits", "read_in_chunks", "score"]
+
+_ROWS = 16_384
+"""Instances read at a time."""
+
+
+def score(
+    model: TrainedModel,
+    bags: BagSource,
+    labels: LabelBook | None = None,
+    needs: Collection[Need] = (),
+) -> Scores:
+    """Score every instance of ``bags``.
+
+    The score f of an instance is the sigmoid of the members' mean logit.  Its weight p and the bag
+    score are computed with the recipe's robustness among the instances not answered negative.
+
+    Args:
+        model: what `fit` returned.
+        bags: bags of the same width; labels are not needed.
+        labels: answers about these bags; None for none.
+        needs: what a sampler names beside f, p and the bag score.
+
+    Returns:
+        Scores in float64 on the CPU.
+    """
+    _check_width(model, bags)
+    flat: list[Tensor] = []
+    extras: dict[str, list[Tensor]] = {need: [] for need in needs}
+    device = next(model.module.parameters()).device
+    with torch.no_grad():
+        for chunk in read_in_chunks(bags, np.arange(len(bags.index)), device):
+            logits = model.scorer.forward(chunk).double()  # (E, m)
+            flat.append(torch.sigmoid(logits.mean(0)).cpu())
+            for need in needs:
+                extras[need].append(_NEEDS[need](model.scorer, chunk, logits).cpu())
+    f = torch.cat(flat)
+    kept = torch.ones(len(f), dtype=torch.bool)
+    if labels is not None and model.recipe.remove_known_negatives:
+        kept = torch.from_numpy(labels.state != LabelState.NEGATIVE)
+    p, bag_score = _weights_and_bag_scores(f, kept, bags.index, model.recipe.robustness)
+    return Scores(
+        bags.index, f.numpy(), p, bag_score, {need: torch.cat(parts).numpy() for need, parts in extras.items()}
+    )
+
+
+def read_in_chunks(bags: BagSource, numbers: IntArray, device: torch.device) -> Iterator[Tensor]:
+    """Yield the features of whole bags, about 16,000 instances at a time; a buffer is reused."""
+    buffer = torch.empty((0, bags.width), device=device)
+    for some in _runs(bags.index, numbers):
+        rows = int(bags.index.sizes[some].sum())
+        if rows > len(buffer):
+            buffer = torch.empty((rows, bags.width), device=device)
+        bags.gather(some, out=buffer)
+        yield buffer[:rows]
+
+
+def member_logits(scorer: Scorer, bags: BagSource, numbers: IntArray, device: torch.device) -> Tensor:
+    """Return (E, m) logits of the instances of whole bags, in eval mode and without gradient."""
+    assert isinstance(scorer, torch.nn.Module)
+    was_training = scorer.training
+    scorer.eval()
+    try:
+        with torch.no_grad():
+            return torch.cat([scorer.forward(chunk) for chunk in read_in_chunks(bags, numbers, device)], dim=1)
+    finally:
+        scorer.train(was_training)
+
+
+def _runs(index: BagIndex, numbers: IntArray) -> Iterator[IntArray]:
+    """Cut bag numbers into runs of about _ROWS instances, at least a bag each."""
+    block = np.cumsum(index.sizes[numbers]) // _ROWS
+    yield from np.split(numbers, np.flatnonzero(np.diff(block)) + 1)
+
+
+def _weights_and_bag_scores(
+    f: Tensor, kept: Tensor, index: BagIndex, robustness: Robustness
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    """Compute p and R bag by bag, in runs so that a huge bag pads only its neighbours."""
+    p = np.zeros(len(f))
+    bag_score = np.zeros(len(index))
+    for some in _runs(index, np.argsort(index.sizes, kind="stable")):
+        positions = torch.from_numpy(index.positions(some))
+        padding = Padding.of(torch.from_numpy(index.sizes[some]))
+        scores, mask = padding.pad(f[positions]), padding.pad(kept[positions])
+        p[positions.numpy()] = padding.flatten(robust_weights(scores, mask, robustness)).numpy()
+        bag_score[some] = robust_score(scores, mask, robustness).numpy()
+    return p, bag_score
+
+
+def _disagreement(scorer: Scorer, features: Tensor, logits: Tensor) -> Tensor:
+    return disagreement(torch.sigmoid(logits))
+
+
+def _expected_gradient_length(scorer: Scorer, features: Tensor, logits: Tensor) -> Tensor:
+    """Return sum_y P(y) |d BCE / d parameters|, mean over members: 2 f (1 - f) |d logit / d parameters|."""
+    return (gini(torch.sigmoid(logits)) * scorer.gradient_norm(features)).mean(0)
+
+
+def _embedding(scorer: Scorer, features: Tensor, logits: Tensor) -> Tensor:
+    return scorer.embed(features)
+
+
+_NEEDS: dict[Need, Callable[[Scorer, Tensor, Tensor], Tensor]] = {
+    "disagreement": _disagreement,
+    "expected_gradient_length": _expected_gradient_length,
+    "embedding": _embedding,
+}
+
+
+def _check_width(model: TrainedModel, bags: BagSource) -> None:
+    if bags.width != model.width:
+        raise InvalidInput(
+            f"the model was trained on instances of {model.width} features, these bags have {bags.width}; "
+            "use the features that the model was trained on",
+            bags.width,
+        )

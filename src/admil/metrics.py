@@ -40,6 +40,9 @@ def per_bag_average_precision(truth: ArrayLike, scores: ArrayLike, offsets: Arra
     """Return the mean over bags with a positive of the average precision within the bag."""
     labels, values = _checked(truth, scores)
     bounds = np.asarray(offsets)
+    ends = bounds[[0, -1]].tolist() if bounds.ndim == 1 and len(bounds) else None
+    if ends != [0, len(labels)] or (np.diff(bounds) < 0).any():
+        raise InvalidInput(f"offsets must rise from 0 to the {len(labels)} instances, got {bounds.tolist()}")
     each = [
         float(sk.average_precision_score(labels[a:b], values[a:b])) for a, b in pairwise(bounds) if labels[a:b].any()
     ]
@@ -52,17 +55,21 @@ def positive_bag_share(bag_labels: ArrayLike, confirmed: ArrayLike) -> float:
     >>> positive_bag_share([1, 1, 0], [True, False, False])
     0.5
     """
-    positive = np.asarray(bag_labels) == 1
-    return float(np.asarray(confirmed, dtype=bool)[positive].mean()) if positive.any() else float("nan")
+    positive, found = np.asarray(bag_labels) == 1, np.asarray(confirmed, dtype=bool)
+    if positive.shape != found.shape or positive.ndim != 1:
+        raise InvalidInput(f"expected one value per bag, got shapes {positive.shape} and {found.shape}")
+    return float(found[positive].mean()) if positive.any() else float("nan")
 
 
 def expected_calibration_error(truth: ArrayLike, probabilities: ArrayLike, bins: int = 15) -> float:
     """Return the mean |accuracy - confidence| over equal-width bins of the probability, by their share.
 
-    >>> expected_calibration_error([1, 1, 0, 0], [0.9, 0.9, 0.1, 0.1])
-    0.09999999999999998
+    >>> round(expected_calibration_error([1, 1, 0, 0], [0.9, 0.9, 0.1, 0.1]), 4)
+    0.1
     """
     labels, values = _checked(truth, probabilities)
+    if bins < 1:
+        raise InvalidInput(f"calibration needs at least one bin, got {bins}")
     if len(values) == 0:
         return float("nan")
     if values.min() < 0 or values.max() > 1:
@@ -81,9 +88,11 @@ def area_under_curve(answers: ArrayLike, quality: ArrayLike) -> float:
     x, y = np.asarray(answers, dtype=float), np.asarray(quality, dtype=float)
     if x.shape != y.shape or x.ndim != 1 or len(x) == 0:
         raise InvalidInput(f"a curve needs as many answers as values, got shapes {x.shape} and {y.shape}")
-    if (np.diff(x) <= 0).any():
+    if not (np.diff(x) > 0).all():  # nan included
         raise InvalidInput(f"the number of answers must increase along a curve, got {x.tolist()}")
-    return float(y[0]) if len(x) == 1 else float(np.trapezoid(y, x) / (x[-1] - x[0]))
+    if len(x) == 1:
+        return float(y[0])
+    return float(((y[1:] + y[:-1]) / 2 * np.diff(x)).sum() / (x[-1] - x[0]))  # np.trapezoid came with NumPy 2
 
 
 def _checked(truth: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:

@@ -65,6 +65,9 @@ class SimulatedAnnotator:
     generator: Generator | None = None
 
     def __post_init__(self) -> None:
+        for name, rate in (("mistakes", self.mistakes), ("skips", self.skips)):
+            if not 0 <= rate <= 1:
+                raise InvalidInput(f"{name} is a probability in [0, 1], got {rate!r}", rate)
         if (self.mistakes or self.skips) and self.generator is None:
             raise InvalidInput(
                 "an annotator who errs or skips needs a generator; pass torch.Generator().manual_seed(…)"

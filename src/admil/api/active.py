@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -49,13 +51,13 @@ class ActiveLearner:
         module: nn.Module | ModuleMaker | None = None,
         on_step: Callable[[Progress], None] | None = None,
     ) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise InvalidInput(f"the seed is a whole number >= 0, got {seed!r}", seed)
         self.bags = bags
-        self.recipe = Recipe.named(recipe) if isinstance(recipe, str) else recipe or Recipe()  # type: ignore[arg-type]
+        self.recipe = _recipe(recipe)
         self._trainer = Trainer(device, groups, module, on_step)
-        self._state = LearnerState(seed, LabelBook(bags.index))
-        self._view: LearnerState | None = None  # a model for score() in the middle of a round
+        self._state = LearnerState(int(seed), LabelBook(bags.index))
+        self._view: LearnerState | None = None  # a model for score() that later training must not start from
 
     def query(self) -> Query:
         """Return the open questions, in order; a new round starts where none are left.
@@ -72,7 +74,10 @@ class ActiveLearner:
 
     def next_round(self) -> Query:
         """Start a round now, even if questions of the open one are unanswered."""
-        self._state = propose(self.recipe, self.bags, self._state, self._trainer)
+        state = self._state
+        if state.query is None:
+            state = self._viewed() or state  # what score() trained is this round's model
+        self._state = propose(self.recipe, self.bags, state, self._trainer)
         assert self._state.query is not None
         return self._state.query
 
@@ -103,14 +108,21 @@ class ActiveLearner:
     def model(self) -> TrainedModel:
         """A model that has seen every answer so far; trained now if need be."""
         state = self._state
-        if state.query is None:  # between rounds: the next round uses this very model
-            self._state = state = refreshed(self.recipe, self.bags, state, self._trainer)
-        elif not state.is_current:
-            if self._view is None or self._view.trained_on != state.labels:
-                self._view = refreshed(self.recipe, self.bags, state, self._trainer)
-            state = self._view
+        if not state.is_current:
+            state = self._viewed() or refreshed(self.recipe, self.bags, state, self._trainer)
+            if state.query is None and not self.recipe.warm_start:
+                self._state = state  # between rounds: the next round uses this very model
+            else:
+                self._view = state
         assert state.model is not None
         return state.model
+
+    def _viewed(self) -> LearnerState | None:
+        """Return what score() trained if it belongs to this round and has seen every answer."""
+        view, state = self._view, self._state
+        if view is not None and (view.round, view.trained_on) == (state.round, state.labels):
+            return view
+        return None
 
     @property
     def labels(self) -> LabelBook:
@@ -174,11 +186,23 @@ class ActiveLearner:
         return learner
 
 
+def _recipe(given: Recipe | str | None) -> Recipe:
+    if given is None:
+        return Recipe()
+    if isinstance(given, str):
+        return Recipe.named(given)  # type: ignore[arg-type]  # the name is checked there
+    if isinstance(given, Recipe):
+        return given
+    raise InvalidInput(f"expected a Recipe or the name of one, got {given!r}; try Recipe(training=…)", given)
+
+
 def _instance(key: Any) -> InstanceId:
     if isinstance(key, InstanceId):
         return key
     try:
+        if isinstance(key, str):  # "a1" would unpack to bag "a", index 1
+            raise TypeError
         bag, index = key
-        return InstanceId(str(bag), int(index))
+        return InstanceId(str(bag), operator.index(index))
     except (TypeError, ValueError):
         raise InvalidInput(f"an instance is named by InstanceId or (bag id, index), got {key!r}", key) from None

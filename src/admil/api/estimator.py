@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from admil.bags import Answer, AnswerValue, Bags, InstanceId, IntArray, LabelBook
-from admil.errors import AnswerConflict, InvalidInput, NotFitted
+from admil.errors import AnswerConflict, InvalidInput, NotFitted, UnknownInstance
 from admil.functional import Robustness
 from admil.losses import Drbl
 from admil.training import TrainedModel, TrainingRecipe, fit, score
@@ -84,6 +85,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 None or one value per instance.  A value is true, false, or None or nan for unknown.
             groups: one per bag; a group is never split between training and held-out bags.
         """
+        if isinstance(self.random_state, bool) or not isinstance(self.random_state, int | np.integer):
+            raise InvalidInput(f"random_state is a whole number, got {self.random_state!r}", self.random_state)
         given = np.asarray(y)
         bags = Bags.from_arrays(X, given)
         assert bags.labels is not None
@@ -156,7 +159,7 @@ def _pairs(
     if known is None:
         return []
     if isinstance(known, Mapping):
-        return [((int(bag), int(i)), value) for (bag, i), value in known.items()]
+        return [(_bag_and_index(key, sizes), value) for key, value in known.items()]
     if len(known) != len(sizes):
         raise InvalidInput(f"instance_labels need one entry per bag: {len(sizes)} bags, {len(known)} entries")
     pairs = []
@@ -165,6 +168,17 @@ def _pairs(
             raise InvalidInput(f"bag {bag} has {sizes[bag]} instances but {len(values)} instance labels", bag)
         pairs += [((bag, i), value) for i, value in enumerate(values if values is not None else ())]
     return pairs
+
+
+def _bag_and_index(key: Any, sizes: IntArray) -> tuple[int, int]:
+    try:
+        bag, i = map(operator.index, key)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"an instance is named by (bag number, index), got {key!r}", key) from None
+    if not (0 <= bag < len(sizes) and 0 <= i < sizes[bag]):
+        there = f"bag {bag} has {sizes[bag]} instances" if 0 <= bag < len(sizes) else f"there are {len(sizes)} bags"
+        raise UnknownInstance(f"there is no instance {i} of bag {bag}: {there}, counted from 0", key)
+    return bag, i
 
 
 def _instance_answer(bag: int, i: int, value: Any) -> AnswerValue | None:

@@ -1,7 +1,8 @@
 """Files of a learner and of a model: JSON for what people read, safetensors for numbers, no pickle.
 
-A learner is a folder: ``learner.json`` names the other files and their SHA-256.  Files are written
-beside their place and moved in, ``learner.json`` last, so a crash leaves the folder as it was.
+A learner is a folder: ``learner.json`` names the other files and their SHA-256, and holds its own.
+The names of the others carry their checksum, files are written beside their place and moved in,
+``learner.json`` last, and what it no longer names goes after that: a crash leaves a folder that loads.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from admil.bags import Answer, AnswerValue, BagIndex, Bags, InstanceId, LabelBook, Query, QueryItem
 from admil.errors import CorruptFile, InvalidInput
 from admil.learner import LearnerState, Recipe, RoundRecord
-from admil.models import Scaling
-from admil.sampling import Sampler
+from admil.models import ModuleEnsemble, Scaling
+from admil.sampling import BuiltinSampler, Sampler
 from admil.training import Check, ModuleMaker, TrainedModel, TrainingHistory, TrainingRecipe, build_scorer
 
 __all__ = ["load_learner", "load_model", "save_learner", "save_model"]
@@ -34,17 +34,19 @@ __all__ = ["load_learner", "load_model", "save_learner", "save_model"]
 _LEARNER = "learner.json"
 _MODEL = "model.json"
 _VERSION = 1
+_BUILTIN_SAMPLERS = get_args(get_args(BuiltinSampler)[0])
 
 
-def save_model(model: TrainedModel, folder: Path) -> None:
+def save_model(model: TrainedModel, folder: str | Path) -> None:
     """Write a model into a folder: model.json and its weights."""
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_json(folder / _MODEL, {"format": "admil-model", "version": _VERSION, **_model_to_json(model, folder)})
-    _remove_others(folder, "weights-*.safetensors", _read_json(folder / _MODEL)["weights"]["file"])
+    _write_document(folder / _MODEL, "admil-model", _model_to_json(model, folder))
 
 
-def load_model(folder: Path, module: nn.Module | ModuleMaker | None = None) -> TrainedModel:
+def load_model(folder: str | Path, module: nn.Module | ModuleMaker | None = None) -> TrainedModel:
     """Read what `save_model` wrote; ``module`` rebuilds a network of your own."""
+    folder = Path(folder)
     content = _read_document(folder / _MODEL, "admil-model")
     with _clear_errors(folder / _MODEL):
         return _model_from_json(content, folder, module)
@@ -56,8 +58,6 @@ def save_learner(
     """Write a learner's state; ``bags`` None leaves the bags out."""
     folder.mkdir(parents=True, exist_ok=True)
     content: dict[str, Any] = {
-        "format": "admil-learner",
-        "version": _VERSION,
         "recipe": _recipe_to_json(recipe),
         "seed": state.seed,
         "round": state.round,
@@ -70,9 +70,7 @@ def save_learner(
         "bags": None if bags is None else _write_bags(bags, folder),
         "model": None if state.model is None else _model_to_json(state.model, folder),
     }
-    _write_json(folder / _LEARNER, content)
-    kept = content["model"]["weights"]["file"] if content["model"] else ""
-    _remove_others(folder, "weights-*.safetensors", kept)
+    _write_document(folder / _LEARNER, "admil-learner", content)
 
 
 def load_learner(
@@ -88,12 +86,15 @@ def load_learner(
         trained_on = content["trained_on"]
         if trained_on is not None:
             trained_on = labels if trained_on == len(answers) else LabelBook(bags.index, tuple(answers[:trained_on]))
+        model = None if content["model"] is None else _model_from_json(content["model"], folder, module)
+        if model is not None and model.width != bags.width:
+            raise InvalidInput(f"{folder} was saved with bags of {model.width} features, these have {bags.width}")
         state = LearnerState(
             seed=content["seed"],
             labels=labels,
             round=content["round"],
             query=_query_from_json(content["query"]),
-            model=None if content["model"] is None else _model_from_json(content["model"], folder, module),
+            model=model,
             trained_on=trained_on,
             history=tuple(_record_from_json(record) for record in content["history"]),
         )
@@ -101,17 +102,15 @@ def load_learner(
 
 
 def _model_to_json(model: TrainedModel, folder: Path) -> dict[str, Any]:
-    state = {name: value.detach().cpu().contiguous() for name, value in model.module.state_dict().items()}
-    data = save_tensors(state)
-    digest = hashlib.sha256(data).hexdigest()
-    file = f"weights-{digest[:16]}.safetensors"
-    if not (folder / file).exists():
-        _write_bytes(folder / file, data)
+    state = {  # copies: safetensors refuses weights that a module of the user's shares between layers
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in model.module.state_dict().items()
+    }
     return {
-        "weights": {"file": file, "sha256": digest},
+        "weights": _write_tensors(folder, "weights", save_tensors(state)),
         "scaling": model.scaling.rule,
         "recipe": model.recipe.model_dump(mode="json"),
-        "own_module": type(model.module).__name__ == "ModuleEnsemble",
+        "own_module": isinstance(model.module, ModuleEnsemble),
         "history": asdict(model.history),
     }
 
@@ -140,12 +139,10 @@ def _model_from_json(content: Mapping[str, Any], folder: Path, module: nn.Module
 
 def _recipe_to_json(recipe: Recipe) -> dict[str, Any]:
     content: dict[str, Any] = recipe.model_dump(mode="json", exclude={"sampler"})
-    try:
-        content["sampler"] = recipe.model_dump(mode="json", include={"sampler"})["sampler"]
-        Recipe.model_validate({"sampler": content["sampler"]})  # only a built-in sampler comes back from JSON
-    except (PydanticSerializationError, ValidationError):
-        content["sampler"] = {"own": type(recipe.sampler).__name__}
-    return content
+    kind = type(recipe.sampler)
+    if kind in _BUILTIN_SAMPLERS:  # a subclass would come back as its base
+        return {**content, "sampler": recipe.sampler.model_dump(mode="json")}
+    return {**content, "sampler": {"own": kind.__name__}}
 
 
 def _recipe_from_json(content: dict[str, Any], sampler: Sampler | None) -> Recipe:
@@ -175,11 +172,7 @@ def _write_bags(bags: Bags, folder: Path) -> dict[str, str]:
     }
     if bags.labels is not None:
         tensors["labels"] = torch.from_numpy(bags.labels.copy())
-    data = save_tensors(tensors, metadata={"ids": json.dumps(bags.ids)})
-    digest = hashlib.sha256(data).hexdigest()
-    if not (folder / "bags.safetensors").exists() or _digest(folder / "bags.safetensors") != digest:
-        _write_bytes(folder / "bags.safetensors", data)
-    return {"file": "bags.safetensors", "sha256": digest}
+    return _write_tensors(folder, "bags", save_tensors(tensors, metadata={"ids": json.dumps(bags.ids)}))
 
 
 def _bags_of(content: Mapping[str, Any], folder: Path, bags: Bags | None) -> Bags:
@@ -215,10 +208,6 @@ def _read_checked(folder: Path, entry: Mapping[str, str]) -> bytes:
     return data
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def _read_document(path: Path, format_: str) -> dict[str, Any]:
     content = _read_json(path)
     if content.get("format") != format_:
@@ -229,6 +218,10 @@ def _read_document(path: Path, format_: str) -> dict[str, Any]:
             "load it with the admil that wrote it",
             path,
         )
+    if content.get("sha256") != _document_digest(content):
+        raise CorruptFile(
+            f"{path} is damaged or was edited: its checksum is not the one written; restore it from a copy", path
+        )
     return content
 
 
@@ -237,30 +230,48 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise CorruptFile(f"there is no {path.name} in {path.parent}; give the folder that save() wrote", path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptFile(f"{path} is no JSON: {error}", path) from error
     if not isinstance(content, dict):
         raise CorruptFile(f"{path} holds {type(content).__name__}, expected an object", path)
     return content
 
 
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    _write_bytes(path, json.dumps(content, indent=1, allow_nan=False).encode())
+def _write_document(path: Path, format_: str, content: Mapping[str, Any]) -> None:
+    """Write a document with its checksum, then delete the tensors that none of the folder names any more."""
+    document = {"format": format_, "version": _VERSION, **content}
+    document["sha256"] = _document_digest(document)
+    _write_bytes(path, json.dumps(document, indent=1, allow_nan=False).encode())
+    beside = [path.with_name(name) for name in (_LEARNER, _MODEL)]
+    named = "".join(other.read_text(encoding="utf-8", errors="replace") for other in beside if other.is_file())
+    for tensors in (*path.parent.glob("weights-*.safetensors"), *path.parent.glob("bags-*.safetensors")):
+        if tensors.name not in named:
+            tensors.unlink()
+
+
+def _document_digest(document: Mapping[str, Any]) -> str:
+    rest = {name: value for name, value in document.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _write_tensors(folder: Path, kind: str, data: bytes) -> dict[str, str]:
+    digest = hashlib.sha256(data).hexdigest()
+    path = folder / f"{kind}-{digest[:16]}.safetensors"
+    if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+        _write_bytes(path, data)
+    return {"file": path.name, "sha256": digest}
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with beside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-
-
-def _remove_others(folder: Path, pattern: str, kept: str) -> None:
-    for path in folder.glob(pattern):
-        if path.name != kept:
-            path.unlink()
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 class _clear_errors:  # noqa: N801  # a context manager reads like a function

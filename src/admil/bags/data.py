@@ -89,14 +89,15 @@ class Bags:
         """
         if dtype not in _FLOATS:
             raise InvalidInput(f"features are kept as floating point, not {dtype}; use torch.float32", dtype)
+        given = None if ids is None else tuple(map(str, ids))
         if offsets is None:
-            parts = [_as_rows(part, number, ids) for number, part in enumerate(data)]
-            names = _names(ids, len(parts))
+            parts = [_as_rows(part, number, given) for number, part in enumerate(data)]
+            names = _names(given, len(parts))
             features = _stack(parts, names).to(dtype)
             starts = np.cumsum([0] + [len(part) for part in parts], dtype=np.int64)
         else:
-            starts = np.array(offsets, dtype=np.int64)
-            names = _names(ids, len(starts) - 1)
+            starts = _as_offsets(offsets)
+            names = _names(given, len(starts) - 1)
             features = _as_rows(data, None, None).to(dtype)
         index = BagIndex(names, starts, None if labels is None else _as_labels(labels, names))
         if len(features) != index.n_instances:
@@ -141,26 +142,30 @@ class Bags:
 
     def rows(self, positions: IntArray, out: Tensor | None = None) -> Tensor:
         """Read single instances by position; see `BagSource.rows`."""
-        chosen = torch.from_numpy(positions).to(self.features.device)
+        chosen = torch.from_numpy(np.array(positions, dtype=np.int64)).to(self.features.device)
         if out is None:
             return self.features[chosen]
         view = out[: len(positions)]
+        if view.shape != (len(positions), self.width):
+            raise InvalidInput(
+                f"out needs {len(positions)} rows or more of {self.width} features, its shape is {tuple(out.shape)}"
+            )
         if view.dtype == self.features.dtype and view.device == self.features.device:
             return torch.index_select(self.features, 0, chosen, out=view)
         return view.copy_(self.features.index_select(0, chosen))
 
     def subset(self, bags: Sequence[int] | IntArray) -> Bags:
         """Return the given bag numbers as bags of their own, in that order."""
-        numbers = np.asarray(bags, dtype=np.int64)
-        return Bags(self.index.subset(numbers), self.rows(self.index.positions(numbers)))
+        index = self.index.subset(bags)
+        return Bags(index, self.rows(self.index.positions(np.asarray(bags))))
 
 
-def _as_rows(part: Any, number: int | None, ids: Iterable[object] | None) -> Tensor:
-    where = "the features" if number is None else f"bag {_name(ids, number)}"
+def _as_rows(part: Any, number: int | None, names: tuple[str, ...] | None) -> Tensor:
+    where = "the features" if number is None else f"bag {_name(names, number)!r}"
     try:
         if hasattr(part, "toarray"):  # SciPy sparse
             part = part.toarray()
-        rows = part.detach().cpu() if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
+        rows = part.detach().cpu().to_dense() if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
         if rows.ndim == 2 and rows.shape[1] > 0 and not rows.is_complex():
             return rows
         came = f"an array of shape {tuple(rows.shape)} and type {rows.dtype}"
@@ -169,13 +174,22 @@ def _as_rows(part: Any, number: int | None, ids: Iterable[object] | None) -> Ten
     raise InvalidInput(f"{where}: expected a (n, D) array of numbers, one row per instance, got {came}", number)
 
 
-def _name(ids: Iterable[object] | None, number: int) -> str:
-    named = list(ids)[number] if isinstance(ids, Sequence) and number < len(ids) else number
-    return repr(str(named))
+def _as_offsets(offsets: Sequence[int] | IntArray) -> IntArray:
+    try:
+        starts = np.array(offsets, dtype=np.float64)
+    except (TypeError, ValueError):
+        starts = np.array(np.nan)
+    if starts.ndim != 1 or len(starts) < 2 or not (np.isfinite(starts) & (starts == np.round(starts))).all():
+        raise InvalidInput(f"offsets are the start of each bag and the end, as whole numbers; got {offsets!r}", offsets)
+    return starts.astype(np.int64)
 
 
-def _names(ids: Iterable[object] | None, count: int) -> tuple[str, ...]:
-    names = tuple(map(str, range(count) if ids is None else ids))
+def _name(names: tuple[str, ...] | None, number: int) -> str:
+    return names[number] if names is not None and number < len(names) else str(number)
+
+
+def _names(given: tuple[str, ...] | None, count: int) -> tuple[str, ...]:
+    names = tuple(map(str, range(count))) if given is None else given
     if len(names) != count:
         raise InvalidInput(f"expected one id per bag: {count} bags, {len(names)} ids", len(names))
     return names
@@ -211,7 +225,7 @@ def _as_label(value: Any, number: int, names: tuple[str, ...]) -> int:
     except (TypeError, ValueError):
         label = float("nan")
     if label not in (0.0, 1.0, -1.0):
-        name = names[number] if number < len(names) else str(number)
+        name = _name(names, number)
         raise InvalidInput(f"bag {name!r}: expected a label 0/1 or -1/+1, got {value!r}", name)
     return int(label)
 

@@ -49,9 +49,10 @@ class BagIndex:
         object.__setattr__(self, "_numbers", numbers)
         _check_ids(self.ids, numbers)
         _check_offsets(self.ids, self.offsets)
-        self.offsets.setflags(write=False)
+        object.__setattr__(self, "offsets", _frozen(self.offsets))
         if self.labels is not None:
-            self.labels.setflags(write=False)
+            _check_labels(self.ids, self.labels)
+            object.__setattr__(self, "labels", _frozen(self.labels))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -62,9 +63,13 @@ class BagIndex:
         same_labels = (self.labels is None) == (other.labels is None) and (
             self.labels is None or other.labels is None or np.array_equal(self.labels, other.labels)
         )
-        return self.ids == other.ids and np.array_equal(self.offsets, other.offsets) and same_labels
+        return self.same_instances(other) and same_labels
 
     __hash__ = None  # type: ignore[assignment]  # arrays inside
+
+    def same_instances(self, other: BagIndex) -> bool:
+        """Tell whether both name the same instances at the same positions, whatever the labels."""
+        return self.ids == other.ids and np.array_equal(self.offsets, other.offsets)
 
     @property
     def n_instances(self) -> int:
@@ -113,6 +118,8 @@ class BagIndex:
 
     def instance(self, position: int) -> InstanceId:
         """Return the name of the instance at a position."""
+        if not 0 <= position < self.n_instances:
+            raise UnknownInstance(f"there is no position {position} among {self.n_instances} instances", position)
         number = int(self.bag_of[position])
         return InstanceId(self.ids[number], int(position - self.offsets[number]))
 
@@ -125,7 +132,7 @@ class BagIndex:
 
     def subset(self, bags: Sequence[int] | IntArray) -> BagIndex:
         """Return the index of the given bag numbers, in that order."""
-        numbers = np.asarray(bags, dtype=np.int64)
+        numbers = _as_numbers(bags)
         labels = None if self.labels is None else self.labels[numbers]
         offsets = np.concatenate([[0], np.cumsum(self.sizes[numbers])]).astype(np.int64)
         return BagIndex(tuple(self.ids[i] for i in numbers), offsets, labels)
@@ -134,6 +141,20 @@ class BagIndex:
         if self.labels is None:
             raise InvalidInput("bag labels are needed here and these bags have none; pass labels=… when you make them")
         return self.labels
+
+
+def _as_numbers(bags: Sequence[int] | IntArray) -> IntArray:
+    numbers = np.asarray(bags)
+    if numbers.size and numbers.dtype.kind not in "iu":  # a mask would silently read as bags 0 and 1
+        raise InvalidInput(f"expected bag numbers, got values of type {numbers.dtype}; use np.flatnonzero on a mask")
+    return numbers.astype(np.int64)
+
+
+def _frozen(values: IntArray) -> IntArray:
+    """Return a copy that cannot be written to: the caller's array stays as it is."""
+    copy: IntArray = np.array(values, dtype=np.int64)
+    copy.setflags(write=False)
+    return copy
 
 
 def _check_ids(ids: tuple[str, ...], numbers: dict[str, int]) -> None:
@@ -157,3 +178,12 @@ def _check_offsets(ids: tuple[str, ...], offsets: IntArray) -> None:
     if (sizes == 0).any():
         empty = ids[int((sizes == 0).argmax())]
         raise InvalidInput(f"bag {empty!r} is empty; a bag needs at least one instance: leave it out", empty)
+
+
+def _check_labels(ids: tuple[str, ...], labels: IntArray) -> None:
+    if np.shape(labels) != (len(ids),):
+        raise InvalidInput(f"expected one label per bag: {len(ids)} bags, labels of shape {np.shape(labels)}")
+    wrong = np.flatnonzero(~np.isin(labels, (0, 1)))
+    if len(wrong):
+        bag = ids[wrong[0]]
+        raise InvalidInput(f"bag {bag!r}: expected a label 0 or 1, got {labels[wrong[0]]}", bag)

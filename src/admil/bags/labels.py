@@ -50,6 +50,9 @@ class Answer:
     instance: InstanceId
     value: AnswerValue
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", AnswerValue.of(self.value))  # a word read from a file is a plain str
+
 
 class LabelState(IntEnum):
     """What is known of an instance of the training bags."""

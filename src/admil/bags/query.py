@@ -19,7 +19,7 @@ Need = Literal["disagreement", "expected_gradient_length", "embedding"]
 """What a sampler may ask of `score` beside f, p and the bag score."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scores:
     """A model's view of some bags.
 

@@ -16,6 +16,7 @@ __all__ = ["robust_score", "robust_weights"]
 
 _NEWTON_STEPS = 100
 _LEAST_LOG_GAIN = 1e-300
+_LAST_MOVE = 1e-10  # Newton squares the error: the step after such a one is rounding
 
 
 def robust_weights(scores: Tensor, mask: Tensor | None = None, robustness: Robustness | None = None) -> Tensor:
@@ -39,7 +40,7 @@ def robust_weights(scores: Tensor, mask: Tensor | None = None, robustness: Robus
     robustness = robustness or Robustness.effective(2)
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
     if robustness.family == "softmax":
-        return torch.where(mask, torch.softmax(_from_best(scores, mask, robustness.strength), -1), 0.0)
+        return torch.where(mask, torch.softmax(_from_best(scores, mask, _gamma(scores, robustness)), -1), 0.0)
     with torch.no_grad():
         wide = scores.detach().to(_wide(scores))
         solve = _chi_square_weights if robustness.family == "chi_square" else _kl_weights
@@ -59,7 +60,7 @@ def robust_score(scores: Tensor, mask: Tensor | None = None, robustness: Robustn
     robustness = robustness or Robustness.effective(2)
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
     if robustness.family == "softmax" and not robustness.through:
-        return _log_mean_exp_score(scores, mask, robustness.strength)
+        return _log_mean_exp_score(scores, mask, _gamma(scores, robustness))
     weights = robust_weights(scores, mask, robustness)
     return (weights * torch.where(mask, scores, 0.0)).sum(-1)
 
@@ -75,9 +76,14 @@ def _best(scores: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask.any(-1, keepdim=True), best, 0.0)
 
 
+def _gamma(scores: Tensor, robustness: Robustness) -> float:
+    """Return the temperature, within what the scores' dtype can hold (beyond, the limit is reached)."""
+    held = torch.finfo(scores.dtype)
+    return min(max(robustness.strength, held.tiny), held.max)
+
+
 def _from_best(scores: Tensor, mask: Tensor, gamma: float) -> Tensor:
     """Return (f - max f) / gamma, -inf outside the mask: a quotient that cannot overflow upwards."""
-    gamma = max(gamma, torch.finfo(scores.dtype).tiny)
     return ((scores - _best(scores, mask)) / gamma).masked_fill(~mask, -torch.inf)
 
 
@@ -93,7 +99,7 @@ def _log_mean_exp_score(scores: Tensor, mask: Tensor, gamma: float) -> Tensor:
     logits = torch.where(some.unsqueeze(-1), _from_best(scores, mask, gamma), 0.0)
     sharp = _best(scores, mask).squeeze(-1) + gamma * (torch.logsumexp(logits, -1) - size.log())
     offset = torch.where(mask, scores - mean.unsqueeze(-1), 0.0)
-    growth = torch.expm1((offset / max(gamma, torch.finfo(scores.dtype).tiny)).clamp(-1, 1))
+    growth = torch.expm1((offset / gamma).clamp(-1, 1))
     soft = mean + gamma * torch.log1p(growth.sum(-1) / size)
     return torch.where(some, torch.where(offset.detach().abs().amax(-1) < gamma, soft, sharp), 0.0)
 
@@ -174,25 +180,34 @@ def _tilt(unit: Tensor, mask: Tensor, b: Tensor) -> Tensor:
 
 
 def _kl_root(unit: Tensor, mask: Tensor, size: Tensor, target: Tensor, interior: Tensor) -> Tensor:
-    """Find b by Newton on log KL against log b, kept inside a bracket by bisection."""
-    wanted = torch.where(interior, target, 1.0).log()
+    """Find b by Newton on log KL against log b, kept inside a bracket by bisection.
+
+    Newton's step is taken only while steps halve: on a bag with one instance far above the rest it
+    would else swing across the bracket for ever.  A row that has settled stays where it is while
+    others go on: at its root the sign of the excess is noise, and one more step could throw it far off.
+    """
+    target = torch.where(interior, target, 1.0)
     low = torch.full_like(target, -60.0)
     high = torch.full_like(target, 60.0)
     variance = _variance(unit, mask, size)
     # KL ~ b^2 Var / 2 for small b: a start that is already right for weak robustness
-    s = 0.5 * (2 * torch.where(interior, target, 1.0) / variance.clamp_min(1e-30)).log()
+    s = 0.5 * (2 * target / variance.clamp_min(1e-30)).log()
+    stride, settled = high - low, ~interior
+    rounding = 16 * torch.finfo(s.dtype).eps
     for _ in range(_NEWTON_STEPS):
         gain, slope = _divergence(unit, mask, size, s.exp())
-        excess = gain.clamp_min(_LEAST_LOG_GAIN).log() - wanted
+        excess = gain.clamp_min(_LEAST_LOG_GAIN).log() - target.log()
         high = torch.where(excess > 0, s, high)
         low = torch.where(excess > 0, low, s)
         move = -excess * gain / slope.clamp_min(_LEAST_LOG_GAIN)
-        proposal = s + move
-        inside = (proposal > low) & (proposal < high) & torch.isfinite(proposal)
-        following = torch.where(inside, proposal, (low + high) / 2)
-        done = (following - s).abs() <= 1e-15 * s.abs().clamp_min(1)
-        s = following
-        if bool((done | ~interior).all()):
+        exact = (gain - target).abs() <= rounding * s.exp().clamp_max(1)
+        last = move.abs() <= _LAST_MOVE * s.abs().clamp_min(1)
+        newton = last | ((s + move > low) & (s + move < high) & (move.abs() <= stride / 2))
+        step = torch.where(newton, move, (low + high) / 2 - s)
+        stride = step.abs()
+        s = torch.where(settled | exact, s, s + step)
+        settled = settled | exact | last
+        if bool(settled.all()):
             break
     return s.exp()
 

@@ -81,21 +81,22 @@ class Robustness:
         return cls("softmax", "temperature", gamma, through)
 
     def __repr__(self) -> str:
-        strength = f"{self.strength:g}"
+        strength = f"{self.strength:.12g}"
         if self.measure == "temperature":
             return f"Robustness.temperature({strength}, through={self.through})"
         if self.measure == "effective":
-            return f"Robustness.effective({strength}{', kl' if self.family == 'kl' else ''})"
+            family = ", 'kl'" if self.family == "kl" else ""
+            return f"Robustness.effective({strength}{family})"
         return f"Robustness.{self.family}({strength})"
 
 
 def _check_strength(robustness: Robustness) -> None:
-    value, measure = robustness.strength, robustness.measure
+    value: object = robustness.strength  # typed a number, but a recipe file may say otherwise
     number = float(value) if isinstance(value, Real) else math.nan
     wanted, fits = {
         "effective": ("a number of instances >= 1", number >= 1),
         "radius": ("a radius lambda >= 0", number >= 0),
         "temperature": ("a temperature > 0", number > 0),
-    }[measure]
+    }[robustness.measure]
     if not math.isfinite(number) or not fits:
         raise InvalidInput(f"robustness needs {wanted}, got {value!r}; try Robustness.effective(2)", value)

@@ -52,7 +52,7 @@ def variance_score(scores: Tensor, mask: Tensor | None = None, c: float = 1.0) -
     mask = _full(scores, mask)
     mean = mean_score(scores, mask)
     size = _size(scores, mask)
-    variance = torch.where(mask, (scores - mean.unsqueeze(-1)).square(), 0.0).sum(-1) / size
+    variance = torch.where(mask, scores - mean.unsqueeze(-1), 0.0).square().sum(-1) / size
     varied = variance > 0
     root = torch.where(varied, torch.where(varied, variance / size, 1.0).sqrt(), 0.0)
     return mean + c * root
@@ -62,7 +62,8 @@ def softmax_mean_score(scores: Tensor, mask: Tensor | None = None, alpha: float 
     """Return O = sum(o * exp(alpha o)) / sum(exp(alpha o)), the combining function of MI-logistic."""
     mask = _full(scores, mask)
     weights = torch.softmax((alpha * scores).masked_fill(~mask, -torch.inf), -1)
-    return torch.where(mask, weights * scores, 0.0).sum(-1)
+    # masked before the product: an empty row's weights are nan, and so would be their gradient
+    return (torch.where(mask, weights, 0.0) * torch.where(mask, scores, 0.0)).sum(-1)
 
 
 def theorem1_holds(scores: Tensor, mask: Tensor | None = None, lam: float = 0.01) -> Tensor:

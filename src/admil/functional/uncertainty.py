@@ -15,8 +15,8 @@ def entropy(probability: Tensor) -> Tensor:
     tensor([0.0000, 0.6931, 0.0000])
     """
     # log1p: in float32 log(1 - f) is lost for small f
-    rest = torch.special.xlog1py(1 - probability, -probability)
-    return (-torch.xlogy(probability, probability) - rest).clamp_min(0)
+    rest: Tensor = torch.special.xlog1py(1 - probability, -probability)
+    return (-torch.xlogy(probability, probability) - rest).abs()  # rounding near 1, and no -0
 
 
 def gini(probability: Tensor) -> Tensor:
@@ -66,6 +66,6 @@ def bag_posterior(scores: Tensor, candidates: Tensor, confirmed: Tensor) -> Tens
     f = torch.where(candidates, scores.double(), 0.0)
     any_positive = -torch.expm1(torch.log1p(-f).sum(-1, keepdim=True))
     count = candidates.sum(-1, keepdim=True).clamp_min(1)
-    share = torch.where(any_positive > 0, f / any_positive.clamp_min(5e-324), 1.0 / count)
+    share = torch.where(any_positive > 0, f / any_positive.clamp_min(5e-324), 1.0 / count.double())
     posterior = torch.where(confirmed.unsqueeze(-1), f, share.clamp(0, 1))
     return torch.where(candidates, posterior, 0.0)

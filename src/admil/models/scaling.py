@@ -17,7 +17,7 @@ _SPARSE_FROM = 0.8
 """Share of exact zeros from which ``auto`` calls features sparse (text is near 0.99, ReLU outputs are below)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scaling:
     """Scale features as (x - shift) * factor.
 

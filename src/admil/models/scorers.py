@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Protocol, cast
 
@@ -14,6 +14,9 @@ from admil.errors import InvalidInput
 from admil.models.scaling import Scaling
 
 __all__ = ["ModuleEnsemble", "Scorer", "ScorerEnsemble"]
+
+_GRADIENT_ENTRIES = 2**26
+"""Entries of per-instance gradients that are held at once (256 MiB in float32)."""
 
 
 class Scorer(Protocol):
@@ -78,32 +81,37 @@ class ScorerEnsemble(nn.Module):
 
     def forward(self, features: Tensor, generator: Generator | None = None) -> Tensor:
         """Return (E, M) logits of unscaled features (M, D)."""
-        layers = self._layers(features, generator)
+        layers = self._layers(features, self.dropout if self.training else 0.0, generator)
         return layers[-1].squeeze(-1)
 
     def embed(self, features: Tensor) -> Tensor:
-        """Return (M, E * H) activations of the last hidden layer of all members."""
-        last = self._layers(features, None)[-2]  # (E, M, H)
+        """Return (M, E * H) activations of the last hidden layer of all members, without dropout.
+
+        A network without hidden layers returns its scaled inputs (M, D).
+        """
+        if not self.hidden:
+            return self._scaled(features)
+        last = self._layers(features)[-2]  # (E, M, H)
         return last.permute(1, 0, 2).flatten(1)
 
     def gradient_norm(self, features: Tensor) -> Tensor:
-        """Return (E, M) norms of d logit / d parameters, in closed form.
+        """Return (E, M) norms of d logit / d parameters, in closed form and without dropout.
 
         A layer with input h and back-propagated signal d adds |d|^2 (|h|^2 + 1).
         """
-        hidden = self._layers(features, None)
-        scaled = (features.to(self.shift) - self.shift) * self.factor
-        inputs = [scaled.to(hidden[0].dtype).expand(self.members, -1, -1), *hidden[:-1]]
+        hidden = self._layers(features)
+        inputs = [self._scaled(features), *hidden[:-1]]  # (M, D), shared by the members, then (E, M, H)
         signal = torch.ones_like(hidden[-1])  # (E, M, 1)
         squared = torch.zeros_like(hidden[-1].squeeze(-1))
         for layer in reversed(range(len(self.weights))):
-            if layer == 0 and len(self.weights) > 1:
-                signal = signal * (hidden[0] > 0)
             squared = squared + signal.square().sum(-1) * (inputs[layer].square().sum(-1) + 1)
-            signal = signal @ self.weights[layer]
+            if layer > 0:
+                signal = signal @ self.weights[layer]
+            if layer == 1:
+                signal = signal * (hidden[0] > 0)
         return squared.sqrt()
 
-    def _layers(self, features: Tensor, generator: Generator | None) -> list[Tensor]:
+    def _layers(self, features: Tensor, dropout: float = 0.0, generator: Generator | None = None) -> list[Tensor]:
         """Return the output of every layer, (E, M, H) each, the logits (E, M, 1) last."""
         h = self._first(features)
         outputs = [h]
@@ -111,7 +119,7 @@ class ScorerEnsemble(nn.Module):
             if layer == 1:
                 h = torch.relu(h)
                 outputs[0] = h
-            h = _dropped(h, self.dropout, generator) if self.training else h
+            h = _dropped(h, dropout, generator)
             h = torch.baddbmm(self.biases[layer].unsqueeze(1), h, self.weights[layer].mT)
             outputs.append(h)
         return outputs
@@ -123,6 +131,9 @@ class ScorerEnsemble(nn.Module):
         out = nnf.linear(features, scaled.flatten(0, 1).to(features.dtype))  # (M, E * H), one product
         out = out.to(weight.dtype).reshape(len(features), *weight.shape[:2])
         return torch.add(out.permute(1, 0, 2), bias.unsqueeze(1))
+
+    def _scaled(self, features: Tensor) -> Tensor:
+        return ((features.to(self.shift) - self.shift) * self.factor).to(self.weights[0].dtype)
 
 
 class ModuleEnsemble(nn.Module):
@@ -146,17 +157,20 @@ class ModuleEnsemble(nn.Module):
 
     def forward(self, features: Tensor, generator: Generator | None = None) -> Tensor:
         """Return (E, M) logits of unscaled features (M, D)."""
-        scaled = self._scaled(features)
-        return torch.stack([_checked(module(scaled), len(features)) for module in self.member_modules])
+        # scaled anew for each: a module may work in place on what it is given
+        logits = [module(self._scaled(features)) for module in self.member_modules]
+        return torch.stack([_checked(each, len(features)) for each in logits])
 
     def embed(self, features: Tensor) -> Tensor:
         """Refuse: the hidden layer of an unknown module is not known."""
         raise InvalidInput("an embedding is not known for a module of your own; choose a sampler that needs none")
 
     def gradient_norm(self, features: Tensor) -> Tensor:
-        """Return (E, M) norms of d logit / d parameters, one instance at a time under vmap."""
-        scaled = self._scaled(features)
-        return torch.stack([_per_instance_norm(module, scaled) for module in self.member_modules])
+        """Return (E, M) norms of d logit / d parameters, one instance at a time under vmap.
+
+        Frozen parameters do not count: an answer cannot move them.
+        """
+        return torch.stack([_per_instance_norm(module, self._scaled(features)) for module in self.member_modules])
 
     def _scaled(self, features: Tensor) -> Tensor:
         dtype = next((p.dtype for p in self.parameters()), torch.float32)
@@ -184,12 +198,17 @@ def _checked(logits: Tensor, rows: int) -> Tensor:
     return logits
 
 
-def _per_instance_norm(module: nn.Module, features: Tensor) -> Tensor:
-    parameters = {name: p.detach() for name, p in module.named_parameters()}
+def _per_instance_norm(module: nn.Module, features: Tensor, entries: int = _GRADIENT_ENTRIES) -> Tensor:
+    parameters = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
 
     def logit(values: dict[str, Tensor], row: Tensor) -> Tensor:
         return cast(Tensor, torch.func.functional_call(module, values, (row.unsqueeze(0),))).squeeze()
 
-    gradient: Callable[..., dict[str, Tensor]] = torch.func.vmap(torch.func.grad(logit), in_dims=(None, 0))
-    squared = [g.flatten(1).square().sum(1) for g in gradient(parameters, features).values()]
-    return torch.stack(squared).sum(0).sqrt()
+    def norm(row: Tensor) -> Tensor:
+        gradient = cast(dict[str, Tensor], torch.func.grad(logit)(parameters, row))
+        return torch.stack([g.square().sum() for g in gradient.values()]).sum().sqrt()
+
+    if not parameters:
+        return features.new_zeros(len(features))
+    at_once = max(1, entries // sum(p.numel() for p in parameters.values()))
+    return torch.func.vmap(norm, chunk_size=at_once)(features)

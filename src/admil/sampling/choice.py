@@ -56,11 +56,11 @@ def query_of(choices: Sequence[Choice], scores: Scores, labels: LabelBook, budge
 
 def checked_pool(scores: Scores, labels: LabelBook, budget: int) -> NDArray[np.bool_]:
     """Check the budget and that scores and labels are of the same bags; return whom one may ask."""
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+    if isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 1:
         raise InvalidInput(
             f"the budget is the number of questions, a whole number of at least 1, got {budget!r}", budget
         )
-    if scores.index is not labels.index and scores.index != labels.index:
+    if scores.index is not labels.index and not scores.index.same_instances(labels.index):
         raise InvalidInput("the scores and the label book belong to different bags; score the training bags")
     return labels.candidates
 
@@ -78,9 +78,9 @@ def _ranks(scores: Scores, positions: Sequence[int]) -> dict[int, int]:
 
 def _note(chosen: int, left: int, budget: int) -> str:
     if left == 0:
-        return "nothing is left to ask: every instance of the positive bags is answered or implied"
+        return "nothing is left to ask: every instance of the positive bags is answered, skipped or implied"
     if left < budget and chosen == left:
-        return f"only {left} instances are left to ask, the budget was {budget}"
+        return f"only {left} {'instance is' if left == 1 else 'instances are'} left to ask, the budget was {budget}"
     if chosen < budget:
-        return f"{chosen} of a budget of {budget}: the sampler's thresholds leave nothing more worth asking"
+        return f"{chosen} of a budget of {budget}: the sampler leaves the rest unasked"
     return ""

@@ -30,7 +30,7 @@ class PF(BaseModel):
 
     Attributes:
         difficult_below: Th_PF of the paper.
-        least_entropy: Th_H in nats; the default is H(0.7), what the authors' code amounts to.
+        least_entropy: Th_H in nats; the default lets in 0.3 <= f <= 0.7 (H(0.7) = 0.61086), as the authors' code does.
         per_bag: instances asked of a difficult bag (the paper's k).
         fill: ``entropy`` or ``short``.
     """
@@ -39,7 +39,7 @@ class PF(BaseModel):
 
     kind: Literal["pf"] = "pf"
     difficult_below: float = Field(default=0.3, ge=0, le=1)
-    least_entropy: float = Field(default=0.6109, ge=0)
+    least_entropy: float = Field(default=0.61086, ge=0)
     per_bag: int = Field(default=2, ge=1)
     fill: Literal["entropy", "short"] = "entropy"
 
@@ -71,7 +71,7 @@ class PF(BaseModel):
         return chosen[:budget]
 
     def _by_entropy(self, scores: Scores, pool: NDArray[np.bool_], count: int) -> list[Choice]:
-        uncertain: FloatArray = entropy(torch.from_numpy(scores.f)).numpy()
+        uncertain: FloatArray = entropy(torch.tensor(scores.f)).numpy()
         worth = uncertain >= self.least_entropy
         if self.fill == "short":
             pool = pool & worth

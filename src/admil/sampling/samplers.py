@@ -64,7 +64,7 @@ class FEntropy(_Priority):
 
     def priority(self, scores: Scores, labels: LabelBook, generator: Generator) -> FloatArray:
         """Return H(f)."""
-        return _numpy(entropy(torch.from_numpy(scores.f)))
+        return _numpy(entropy(torch.tensor(scores.f)))
 
 
 class PEntropy(_Priority):
@@ -74,7 +74,7 @@ class PEntropy(_Priority):
 
     def priority(self, scores: Scores, labels: LabelBook, generator: Generator) -> FloatArray:
         """Return H(p)."""
-        return _numpy(entropy(torch.from_numpy(scores.p)))
+        return _numpy(entropy(torch.tensor(scores.p)))
 
 
 class RandomSampler(_Priority):
@@ -129,7 +129,7 @@ class MIALUncertainty(_Priority):
 
     def priority(self, scores: Scores, labels: LabelBook, generator: Generator) -> FloatArray:
         """Return 2 f (1 - f)."""
-        return _numpy(gini(torch.from_numpy(scores.f)))
+        return _numpy(gini(torch.tensor(scores.f)))
 
 
 class MIALMIU(_Priority):
@@ -145,7 +145,7 @@ class MIALMIU(_Priority):
         """Return |dO/df| * 2 O (1 - O)."""
         padding = _padding(scores)
         kept = padding.pad(torch.from_numpy(labels.state != LabelState.NEGATIVE))
-        return _numpy(padding.flatten(miu(padding.pad(torch.from_numpy(scores.f)), kept, self.alpha)))
+        return _numpy(padding.flatten(miu(padding.pad(torch.tensor(scores.f)), kept, self.alpha)))
 
 
 class BagPosterior(_Priority):
@@ -172,7 +172,7 @@ class BagPosterior(_Priority):
         padding = _padding(scores)
         open_ = np.isin(labels.state, (LabelState.UNKNOWN, LabelState.SKIPPED))
         posterior = bag_posterior(
-            padding.pad(torch.from_numpy(scores.f)),
+            padding.pad(torch.tensor(scores.f)),
             padding.pad(torch.from_numpy(open_)),
             torch.from_numpy(labels.confirmed),
         )

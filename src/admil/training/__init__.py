@@ -1,9 +1,10 @@
 """Training and scoring: one loop, one way to read a model's mind."""
 
-from admil.training.fit import ModuleMaker, TrainingInterrupted, build_scorer, fit
+from admil.training.loop import ModuleMaker, TrainingInterrupted, build_scorer, fit
 from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
 from admil.training.recipe import TrainingRecipe
 from admil.training.scoring import score
+from admil.training.step import training_step
 
 __all__ = [
     "Check",
@@ -16,4 +17,5 @@ __all__ = [
     "build_scorer",
     "fit",
     "score",
+    "training_step",
 ]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Generator
+from torch import Generator, Tensor
 
-from admil.bags import BagIndex
+from admil.bags import BagIndex, IntArray
 from admil.errors import InvalidInput
 
 __all__ = ["held_out_by_member"]
@@ -17,11 +17,12 @@ __all__ = ["held_out_by_member"]
 
 def held_out_by_member(
     index: BagIndex,
+    positive: IntArray,
     members: int,
     folds: int,
     at_most: int,
     generator: Generator,
-    groups: Sequence[object] | None = None,
+    groups: Sequence[object] | Tensor | None = None,
 ) -> NDArray[np.bool_]:
     """Return (E, B) True where a member holds a bag out; all False where no split is possible.
 
@@ -32,69 +33,67 @@ def held_out_by_member(
 
     Args:
         index: bags with labels.
+        positive: numbers of the positive bags to judge by; any other (its label contradicted by its
+            answers) goes where its group goes.
         members: E.
         folds: folds wanted; fewer are made where there are fewer groups.  0 holds out nothing.
-        at_most: bags that may be held out, over all folds.
+        at_most: bags that may be held out, over all members.
         generator: shuffles groups.
         groups: one per bag; bags of a group stay together.  None makes every bag its own.
     """
-    none = np.zeros((members, len(index)), dtype=bool)
     group_of = _group_numbers(index, groups)
-    for count in range(min(folds, len(set(group_of.tolist()))), 1, -1):
-        fold_of = _assign(index, group_of, count, generator)
-        fold_of = _capped(index, fold_of, group_of, at_most)
-        if _every_fold_has_both(index, fold_of, count):
-            held_out: NDArray[np.bool_] = (np.arange(members) % count)[:, None] == fold_of[None, :]
+    sizes = np.bincount(group_of)
+    tally = np.stack([np.bincount(group_of[bags], minlength=len(sizes)) for bags in (index.negative, positive)], 1)
+    for count in range(min(folds, len(sizes)), 1, -1):
+        shuffled = torch.randperm(len(sizes), generator=generator).numpy()
+        largest_first = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+        fold_of = _dealt(tally, largest_first, count)
+        used = min(count, members)
+        if sizes[(fold_of >= 0) & (fold_of < used)].sum() > at_most:
+            fold_of = _capped(fold_of, tally, sizes, largest_first[::-1], at_most // used)
+        if all((tally[fold_of == fold].sum(0) > 0).all() for fold in range(count)):
+            held_out: NDArray[np.bool_] = (np.arange(members) % count)[:, None] == fold_of[group_of][None, :]
             return held_out
-    return none
+    return np.zeros((members, len(index)), dtype=bool)
 
 
-def _group_numbers(index: BagIndex, groups: Sequence[object] | None) -> NDArray[np.int64]:
+def _group_numbers(index: BagIndex, groups: Sequence[object] | Tensor | None) -> IntArray:
     if groups is None:
         return np.arange(len(index))
     if len(groups) != len(index):
         raise InvalidInput(f"expected one group per bag: {len(index)} bags, {len(groups)} groups", groups)
+    names = groups.tolist() if isinstance(groups, Tensor | np.ndarray) else groups  # a 0-d tensor equals no other
     numbers: dict[object, int] = {}
-    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
 
 
-def _assign(index: BagIndex, group_of: NDArray[np.int64], folds: int, generator: Generator) -> NDArray[np.int64]:
-    """Deal shuffled groups, the largest first, to the fold that has fewest bags of their kind."""
-    count = int(group_of.max()) + 1
-    tally = np.zeros((count, 2))
-    tally[:, 1] = np.bincount(group_of[index.positive], minlength=count)
-    tally[:, 0] = np.bincount(group_of[index.negative], minlength=count)
-    shuffled = torch.randperm(count, generator=generator).numpy()
-    order = shuffled[np.argsort(-tally[shuffled].sum(1), kind="stable")]
+def _dealt(tally: IntArray, order: IntArray, folds: int) -> IntArray:
+    """Deal groups in order, each to the fold that has fewest bags of its kind; -1 for one without any."""
     total = np.maximum(tally.sum(0), 1)
     filled = np.zeros((folds, 2))
-    fold_of_group = np.zeros(count, dtype=np.int64)
-    for group in order:
+    fold_of = np.full(len(tally), -1, dtype=np.int64)
+    for group in order[tally[order].any(1)]:
         load = ((filled + tally[group]) ** 2 / total**2).sum(1) - (filled**2 / total**2).sum(1)
-        fold_of_group[group] = int(np.argmin(load))
-        filled[fold_of_group[group]] += tally[group]
-    return fold_of_group[group_of]
+        fold_of[group] = int(np.argmin(load))
+        filled[fold_of[group]] += tally[group]
+    return fold_of
 
 
-def _capped(
-    index: BagIndex, fold_of: NDArray[np.int64], group_of: NDArray[np.int64], at_most: int
-) -> NDArray[np.int64]:
-    """Take bags (whole groups, the last dealt first) out of every fold until ``at_most`` are left."""
-    share = at_most / len(index)
-    if share >= 1:
-        return fold_of
-    capped = fold_of.copy()
-    for label_bags in (index.positive, index.negative):
-        for fold in range(int(fold_of.max()) + 1):
-            bags = label_bags[fold_of[label_bags] == fold]
-            keep = max(1, int(share * len(bags)))
-            capped[bags[keep:]] = -1
-    for group in set(group_of[(capped == -1) & (fold_of >= 0)].tolist()):
-        inside = group_of == group
-        if inside.sum() > 1 and (capped[inside] >= 0).any():
-            capped[inside] = fold_of[inside]  # a group is held out whole
+def _capped(fold_of: IntArray, tally: IntArray, sizes: IntArray, order: IntArray, quota: int) -> IntArray:
+    """Keep whole groups of each fold, in order, up to ``quota`` bags; -1 for the others."""
+    capped = np.full_like(fold_of, -1)
+    for fold in range(int(fold_of.max()) + 1):
+        waiting = order[fold_of[order] == fold]
+        kept = np.zeros(2)
+        left = quota
+        while len(waiting := waiting[sizes[waiting] <= left]):
+            wanted = int(np.argmin(kept / np.maximum(tally.sum(0), 1)))  # keep the two kinds in proportion
+            holding = waiting[tally[waiting, wanted] > 0]
+            if not len(holding):
+                break
+            chosen = holding[0]
+            capped[chosen] = fold
+            kept += tally[chosen]
+            left -= sizes[chosen]
+            waiting = waiting[waiting != chosen]
     return capped
-
-
-def _every_fold_has_both(index: BagIndex, fold_of: NDArray[np.int64], folds: int) -> bool:
-    return all(len(set(range(folds)) - set(fold_of[bags].tolist())) == 0 for bags in (index.positive, index.negative))

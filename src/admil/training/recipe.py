@@ -40,8 +40,8 @@ class TrainingRecipe(BaseModel):
         learning_rate: its step size.
         weight_decay: its weight decay.
         bags_per_side: positive bags, and as many negative ones, of a step (fewer where there are fewer).
-        member_share: probability that a member sees a given bag of a step, so that members see
-            different mini-batches although features are read once.
+        member_share: probability that a member sees a given bag of a step; below 1 members see different
+            mini-batches although features are read once.
         max_steps: optimizer steps at most.
         held_out_folds: each member holds out one of this many folds of the bags; 0 holds out none and
             runs ``max_steps``.
@@ -64,18 +64,18 @@ class TrainingRecipe(BaseModel):
     remove_known_negatives: bool = True
     members: int = Field(default=8, ge=1)
     hidden: tuple[int, ...] = (32, 16)
-    dropout: float = Field(default=0.6, ge=0, lt=1)
+    dropout: float = Field(default=0.3, ge=0, lt=1)
     scaling: ScalingRule = "auto"
     optimizer: Literal["adamw", "sgd"] = "adamw"
-    learning_rate: float = Field(default=1e-3, gt=0)
+    learning_rate: float = Field(default=3e-3, gt=0)
     weight_decay: float = Field(default=1e-2, ge=0)
     bags_per_side: int = Field(default=60, ge=1)
-    member_share: float = Field(default=0.5, gt=0, le=1)
-    max_steps: int = Field(default=500, ge=1)
+    member_share: float = Field(default=1.0, gt=0, le=1)
+    max_steps: int = Field(default=1000, ge=1)
     held_out_folds: int = Field(default=8, ge=0)
     held_out_bags: int = Field(default=1000, ge=2)
-    check_every: int = Field(default=25, ge=1)
-    patience: int = Field(default=8, ge=1)
+    check_every: int = Field(default=10, ge=1)
+    patience: int = Field(default=20, ge=1)
     precision: Literal["float32", "bfloat16"] = "float32"
 
     @classmethod
@@ -91,8 +91,9 @@ class TrainingRecipe(BaseModel):
             "optimizer": "sgd",
             "learning_rate": 0.01,
             "weight_decay": 1e-3,
-            "member_share": 1.0,
+            "dropout": 0.6,
             "max_steps": 20_000,
+            "check_every": 100,
             "positives_per_step": None,
             "negatives_per_step": None,
             "scaling": "none",

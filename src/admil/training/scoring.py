@@ -41,6 +41,8 @@ def score(
         Scores in float64 on the CPU.
     """
     _check_width(model, bags)
+    if labels is not None and labels.index is not bags.index and labels.index != bags.index:
+        raise InvalidInput("the label book belongs to other bags than those to score; pass theirs, or None")
     flat: list[Tensor] = []
     extras: dict[str, list[Tensor]] = {need: [] for need in needs}
     device = next(model.module.parameters()).device
@@ -92,10 +94,13 @@ def _runs(index: BagIndex, numbers: IntArray) -> Iterator[IntArray]:
 def _weights_and_bag_scores(
     f: Tensor, kept: Tensor, index: BagIndex, robustness: Robustness
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Compute p and R bag by bag, in runs so that a huge bag pads only its neighbours."""
+    """Compute p and R in runs of bags whose sizes are alike, so that a huge bag pads none of the small ones."""
     p = np.zeros(len(f))
     bag_score = np.zeros(len(index))
-    for some in _runs(index, np.argsort(index.sizes, kind="stable")):
+    smallest_first = np.argsort(index.sizes, kind="stable")
+    doubled = np.flatnonzero(np.diff(np.log2(index.sizes[smallest_first]).astype(int))) + 1
+    runs = (run for similar in np.split(smallest_first, doubled) for run in _runs(index, similar))
+    for some in runs:
         positions = torch.from_numpy(index.positions(some))
         padding = Padding.of(torch.from_numpy(index.sizes[some]))
         scores, mask = padding.pad(f[positions]), padding.pad(kept[positions])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,16 +14,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from admil.bags import BagSource, IntArray, LabelBook, LabelState
+from admil.bags import BagSource, IntArray, LabelBook
 from admil.errors import AdmilWarning, InvalidInput, TrainingDiverged
-from admil.functional import Padding, maximum_score, pair_margins
-from admil.models import ModuleEnsemble, Scaling, Scorer, ScorerEnsemble
-from admil.training.batches import StepReader
+from admil.models import ModuleEnsemble, Scaling, ScorerEnsemble
 from admil.training.folds import held_out_by_member
+from admil.training.judge import HeldOutJudge
 from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
-from admil.training.objective import Objective
 from admil.training.recipe import TrainingRecipe
-from admil.training.scoring import member_logits, read_in_chunks
+from admil.training.scoring import read_in_chunks
+from admil.training.step import Stepper
 
 __all__ = ["ModuleMaker", "TrainingInterrupted", "build_scorer", "fit"]
 
@@ -83,16 +83,16 @@ def fit(
     positive, notes = _usable_positive_bags(bags, labels)
     place = torch.device(device)
     seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
-        torch.manual_seed(seed)  # for dropout inside modules of the user's; ours draws from generators
+    with _global_generators_seeded(place, seed):  # for modules of the user's; ours draw from generators
         scaling = warm_start.scaling if warm_start else _fitted_scaling(recipe, bags, generator)
         scorer = _initial_scorer(recipe, bags.width, scaling, generator, warm_start, module).to(place)
         recipe = _with_members(recipe, scorer.members)
         held_out = held_out_by_member(
-            bags.index, recipe.members, recipe.held_out_folds, recipe.held_out_bags, generator, groups
+            bags.index, positive, recipe.members, recipe.held_out_folds, recipe.held_out_bags, generator, groups
         )
         run = _Run(recipe, bags, labels, scorer, scaling, held_out, place, notes)
-        return run.train(positive, generator, on_step)
+        step = Stepper(recipe, bags, labels, scorer, held_out, positive, place, generator)
+        return run.train(step, on_step)
 
 
 def build_scorer(
@@ -125,7 +125,7 @@ class _Best:
 
 
 class _Run:
-    """One call of `fit`: holds what every step needs."""
+    """One call of `fit`: the history so far and the best weights."""
 
     def __init__(
         self,
@@ -140,44 +140,33 @@ class _Run:
     ) -> None:
         self.recipe, self.bags, self.labels = recipe, bags, labels
         self.scorer, self.scaling, self.device = scorer, scaling, device
-        self.judge = _HeldOutJudge(bags, labels, held_out, device) if held_out.any() else None
+        self.judge = HeldOutJudge(bags, labels, held_out, device) if held_out.any() else None
         if self.judge is None and recipe.held_out_folds > 1:
             notes += ("too few bags (or groups) to hold any out: trained for all steps without early stopping",)
-        self.objective = Objective(recipe, bags.index, held_out, device)
-        self.optimizer = _optimizer(recipe, scorer)
         self.best = _Best(_snapshot(scorer))
         self.losses: list[float] = []
+        self.pending: list[Tensor] = []  # losses still on the device
         self.checks: list[Check] = []
         self.notes = notes
 
-    def train(
-        self, positive: IntArray, generator: Generator, on_step: Callable[[Progress], None] | None
-    ) -> TrainedModel:
+    def train(self, step: Stepper, on_step: Callable[[Progress], None] | None) -> TrainedModel:
         try:
-            self._loop(positive, generator, on_step)
+            self._loop(step, on_step)
         except KeyboardInterrupt:
+            self.losses += [float(loss) for loss in self.pending]
+            if self.best.check is None and self._is_finite():  # never judged: the newest weights are all there is
+                self.best = _Best(_snapshot(self.scorer), None, len(self.losses))
             raise TrainingInterrupted(self._best_model(), len(self.losses)) from None
         return self._best_model()
 
-    def _loop(self, positive: IntArray, generator: Generator, on_step: Callable[[Progress], None] | None) -> None:
+    def _loop(self, take_step: Stepper, on_step: Callable[[Progress], None] | None) -> None:
         recipe = self.recipe
-        on_device = Generator(self.device).manual_seed(int(torch.randint(2**62, (), generator=generator)))
-        reader = StepReader(recipe, self.bags, self.labels, self.device)
-        batches = reader.steps(positive, self.bags.index.negative, generator)
-        pending: list[Tensor] = []
         self.scorer.train()
         for step in range(1, recipe.max_steps + 1):
-            batch = next(batches)
-            logits = self.scorer(batch.features, on_device)
-            loss = self.objective(logits, batch, on_device).sum()
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
-            pending.append(loss.detach() / recipe.members)
-            last = step == recipe.max_steps
-            look = last or step % recipe.check_every == 0
-            if look or on_step is not None or len(pending) == _LOSSES_AT_ONCE:
-                self._fetch(pending)
+            self.pending.append(take_step())
+            look = step == recipe.max_steps or step % recipe.check_every == 0
+            if look or on_step is not None or len(self.pending) == _LOSSES_AT_ONCE:
+                self._fetch()
             stop = self._look(step) if look else False
             if on_step is not None:
                 check = self.checks[-1] if look and self.checks else None
@@ -185,17 +174,18 @@ class _Run:
             if stop:
                 break
 
-    def _fetch(self, pending: list[Tensor]) -> None:
+    def _fetch(self) -> None:
         """Move losses from the device into the history and stop at one that is not finite."""
-        for value in torch.stack(pending).tolist():
+        fetched = torch.stack(self.pending).tolist()
+        self.pending.clear()
+        for value in fetched:
             self.losses.append(value)
             if not math.isfinite(value):
                 raise TrainingDiverged(self._why_diverged(len(self.losses), value), value)
-        pending.clear()
 
     def _look(self, step: int) -> bool:
         """Judge the held-out bags, keep the weights if they are the best, tell whether to stop."""
-        if not all(bool(torch.isfinite(p).all()) for p in self.scorer.parameters()):
+        if not self._is_finite():
             raise TrainingDiverged(self._why_diverged(step, float("nan")), step)
         if self.judge is None:
             self.best = _Best(_snapshot(self.scorer), None, step)
@@ -205,6 +195,9 @@ class _Run:
         if self.best.improved_by(check):
             self.best = _Best(_snapshot(self.scorer), check, step)
         return step - self.best.step >= self.recipe.patience * self.recipe.check_every
+
+    def _is_finite(self) -> bool:
+        return all(bool(torch.isfinite(parameter).all()) for parameter in self.scorer.parameters())
 
     def _best_model(self) -> TrainedModel:
         self.scorer.load_state_dict(self.best.state)
@@ -231,47 +224,6 @@ class _Run:
         return f"training diverged at step {step} (loss {value}); the likely cause: {cause}"
 
 
-class _HeldOutJudge:
-    """Judges how members order the bags they have not seen."""
-
-    def __init__(self, bags: BagSource, labels: LabelBook, held_out: NDArray[np.bool_], device: torch.device) -> None:
-        self.bags, self.device = bags, device
-        self.numbers = np.flatnonzero(held_out.any(0))
-        self.padding = Padding.of(torch.from_numpy(bags.index.sizes[self.numbers]).to(device))
-        kept = labels.state[bags.index.positions(self.numbers)] != LabelState.NEGATIVE
-        self.mask = self.padding.pad(torch.from_numpy(kept).to(device))
-        self.held = torch.from_numpy(held_out[:, self.numbers]).to(device) & self.mask.any(-1)
-        assert bags.index.labels is not None
-        self.positive = torch.from_numpy(bags.index.labels[self.numbers] == 1).to(device)
-
-    def look(self, scorer: Scorer, step: int) -> Check:
-        """Compare every positive with every negative bag that the same member holds out."""
-        best = self._bag_logits(scorer)  # (E, b)
-        pairs = (self.held & self.positive).unsqueeze(-1) & (self.held & ~self.positive).unsqueeze(-2)
-        margins = pair_margins(best, best)
-        ordered = (margins > 0).double() + 0.5 * (margins == 0).double()
-        f = torch.sigmoid(best)
-        hinge = torch.relu(1 - pair_margins(f, f))
-        count = pairs.sum()
-        return Check(step, float((ordered * pairs).sum() / count), float((hinge * pairs).sum() / count))
-
-    def bag_scores(self, scorer: Scorer) -> dict[str, float]:
-        """Return, by bag id, the mean over the members that hold it out of its highest logit."""
-        best = self._bag_logits(scorer)
-        mean = (best * self.held).sum(0) / self.held.sum(0).clamp_min(1)
-        judged = self.held.any(0)
-        ids = self.bags.index.ids
-        return {
-            ids[number]: float(value)
-            for number, value, known in zip(self.numbers, mean.tolist(), judged.tolist(), strict=True)
-            if known
-        }
-
-    def _bag_logits(self, scorer: Scorer) -> Tensor:
-        logits = member_logits(scorer, self.bags, self.numbers, self.device)
-        return maximum_score(self.padding.pad(logits), self.mask.unsqueeze(0))
-
-
 def _usable_positive_bags(bags: BagSource, labels: LabelBook) -> tuple[IntArray, tuple[str, ...]]:
     index = bags.index
     if labels.index is not index and labels.index != index:
@@ -295,6 +247,18 @@ def _usable_positive_bags(bags: BagSource, labels: LabelBook) -> tuple[IntArray,
     return positive, notes
 
 
+@contextmanager
+def _global_generators_seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed torch's global generators, of the CPU and of ``device``, and restore them afterwards."""
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_gpu else []):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed, and leave seeded, every device
+        if on_gpu:
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield
+
+
 def _fitted_scaling(recipe: TrainingRecipe, bags: BagSource, generator: Generator) -> Scaling:
     drawn = torch.randperm(len(bags.index), generator=generator)[:_SCALING_BAGS].sort().values.numpy()
     return Scaling.fit(read_in_chunks(bags, drawn, torch.device("cpu")), recipe.scaling)
@@ -314,6 +278,12 @@ def _initial_scorer(
         raise InvalidInput(f"the warm start has {warm_start.width} features, the bags have {width}", warm_start)
     started = copy.deepcopy(warm_start.module)
     assert isinstance(started, ScorerEnsemble | ModuleEnsemble)
+    if isinstance(started, ScorerEnsemble):
+        if started.hidden != recipe.hidden:
+            raise InvalidInput(
+                f"the warm start has hidden layers of {started.hidden}, the recipe wants {recipe.hidden}", warm_start
+            )
+        started.dropout = recipe.dropout
     return started
 
 
@@ -323,11 +293,6 @@ def _with_members(recipe: TrainingRecipe, members: int) -> TrainingRecipe:
     if isinstance(recipe.loss, tuple) or isinstance(recipe.beta, tuple):
         raise InvalidInput(f"the network has {members} members, the recipe names {recipe.members} losses or betas")
     return recipe.model_copy(update={"members": members})
-
-
-def _optimizer(recipe: TrainingRecipe, scorer: nn.Module) -> torch.optim.Optimizer:
-    kind = torch.optim.AdamW if recipe.optimizer == "adamw" else torch.optim.SGD
-    return kind(scorer.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
 
 
 def _snapshot(scorer: nn.Module) -> dict[str, Tensor]:

@@ -1,0 +1,228 @@
+"""The command line: arguments in, one call each, words out."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+import admil
+from admil.api import ActiveLearner
+from admil.bags import InstanceId
+from admil.bench import METHODS, Demo, DemoResult, RoundResult, as_json, as_report, measure_speed, rows_of, run_demo
+from admil.datasets import DigitBags, digits
+from admil.errors import AdmilError
+from admil.learner import Recipe
+from admil.metrics import average_precision
+from admil.report import write_report
+from admil.training import Progress as TrainingProgress
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Active deep multiple instance learning: from bag labels and a few answers to ranked instances.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Active deep multiple instance learning."""
+    if show:
+        Console().print(f"admil {admil.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for report.html and the PNGs.")] = Path("admil-demo"),
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds: each has its own bags and networks.")] = 3,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of questions.")] = 5,
+    budget: Annotated[int, typer.Option(min=1, help="Questions a round.")] = 20,
+) -> None:
+    """Compare four samplers on bags of digit pictures and write a report to look at."""
+    console = Console()
+    plan = Demo(seeds=tuple(range(seeds)), rounds=rounds, budget=budget)
+    _check_folder(out)
+    console.print(
+        f"Bags of handwritten digits, labelled only [b]has an 8[/b] or [b]has none[/b]. "
+        f"{len(METHODS)} samplers ask {rounds} x {budget} questions on {seeds} seeds."
+    )
+    result = _run_with_progress(plan, console)
+    console.print(_rounds_table(result))
+    console.print(_ceiling_line(result))
+    page = write_report(as_report(result, _next_command()), out)
+    (out / "results.json").write_text(json.dumps(as_json(result), indent=1), encoding="utf-8")
+    console.print(f"Report: [b]{page}[/b]  (beside it: curves.png, p-f.png, results.json)")
+    console.print(f"Next, answer the questions yourself: [b]{_next_command()}[/b]")
+
+
+@app.command()
+def ask(
+    seed: Annotated[int, typer.Option(min=0, help="Which bags and networks.")] = 0,
+    rounds: Annotated[int, typer.Option(min=1, help="Rounds of questions.")] = 2,
+    budget: Annotated[int, typer.Option(min=1, help="Questions a round.")] = 10,
+) -> None:
+    """Answer the questions yourself: is this digit an 8?  Then see how much your answers helped."""
+    console = Console()
+    train, test = digits(seed)
+    learner = ActiveLearner(train.bags, Recipe(budget=budget), seed)
+    console.print("Every picture comes from a bag that has an 8 somewhere. [b]y[/b] it is an 8 · [b]n[/b] it is not")
+    console.print("[b]s[/b] skip · [b]u[/b] take the last answer back · [b]q[/b] stop asking")
+    quality = [_quality(learner, test)]
+    for _ in range(rounds):
+        if not _ask_round(console, learner, train):
+            break
+        quality.append(_quality(learner, test))
+        console.print(f"Instance AP on {len(test.bags)} other bags: " + " → ".join(f"{q:.1f}" for q in quality))
+
+
+@app.command()
+def speed(
+    repeats: Annotated[int, typer.Option(min=1, help="Timed steps a side; the median counts.")] = 15,
+    threads: Annotated[int, typer.Option(min=0, help="Threads of torch; 0 leaves its default.")] = 0,
+) -> None:
+    """Time a training step against a plain one, as ratios within this run."""
+    if threads:
+        torch.set_num_threads(threads)
+    table = Table(title=f"One step on 60 + 60 bags of 32 x 4,096, {torch.get_num_threads()} threads, median")
+    for name in ("what", "against", "ms", "against ms", "ratio"):
+        table.add_column(name, justify="left" if name in ("what", "against") else "right")
+    for row in measure_speed(repeats):
+        table.add_row(
+            row.what,
+            row.against,
+            f"{1e3 * row.seconds:.0f}",
+            f"{1e3 * row.against_seconds:.0f}",
+            f"{row.ratio:.2f}",
+        )
+    Console().print(table)
+
+
+def main() -> None:
+    """Run the command line; an error is one sentence, Ctrl-C a quiet exit."""
+    try:
+        app(standalone_mode=True)
+    except AdmilError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted")
+        sys.exit(130)
+
+
+def _fail(message: str) -> None:
+    Console(stderr=True).print(f"[red]error:[/red] {message}", highlight=False)
+    sys.exit(1)
+
+
+def _check_folder(out: Path) -> None:
+    """Make the folder before minutes of work, not after."""
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def _next_command() -> str:
+    """Name the command as it can be typed here: by its path where it is not on the search path."""
+    found, own = shutil.which("admil"), Path(sys.argv[0])
+    if own.name != "admil" or (found is not None and Path(found).resolve() == own.resolve()):
+        return "admil ask"
+    return f"{os.path.relpath(own)} ask"
+
+
+def _quality(learner: ActiveLearner, test: DigitBags) -> float:
+    with Console(stderr=True).status("training"):
+        return 100 * average_precision(test.truth.positive, learner.score(test.bags).f)
+
+
+def _ask_round(console: Console, learner: ActiveLearner, train: DigitBags) -> bool:
+    """Ask one round's questions; False once the person stops."""
+    given: list[InstanceId] = []
+    values = {"y": True, "n": False, "s": None}
+    round_ = learner.query()
+    while items := [item for item in round_ if learner.labels.of(item.id) is None]:
+        item = items[0]
+        console.print()
+        console.print(_drawn(train.bags[item.id.bag][item.id.index].reshape(8, 8).tolist()))
+        place = f"{len(round_) - len(items) + 1} of {len(round_)}"
+        try:
+            key = console.input(f"{place} · {item.id} · {item.reason} · f {item.f:.2f} · an 8? ").strip().lower()
+        except EOFError:
+            return False
+        if key == "q":
+            return False
+        if key == "u" and given:
+            learner.undo(given.pop())
+        elif key in values:
+            learner.answer({item.id: values[key]})
+            given.append(item.id)
+        else:
+            console.print("y, n, s, u or q")
+    return True
+
+
+def _drawn(picture: list[list[float]]) -> str:
+    """Draw a picture with values 0 to 1 in shades of block characters, two to a pixel."""
+    shades = " ░▒▓█"
+    return "\n".join("  " + "".join(2 * shades[min(4, int(5 * value))] for value in row) for row in picture)
+
+
+def _run_with_progress(plan: Demo, console: Console) -> DemoResult:
+    columns = (
+        TextColumn("{task.description:<34}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        total = len(plan.seeds) * len(METHODS) * (plan.rounds + 1)
+        rounds = progress.add_task("ceiling", total=total)
+        training = progress.add_task("  training", total=None)
+
+        def on_round(method: str, seed: int, result: RoundResult) -> None:
+            quality = 100 * result.average_precision
+            progress.update(rounds, advance=1, description=f"{method}, seed {seed}: AP {quality:.1f}")
+
+        def on_step(method: str, seed: int, step: TrainingProgress) -> None:
+            progress.update(training, completed=step.step, total=step.max_steps, description="  training steps")
+
+        return run_demo(plan, on_round=on_round, on_step=on_step)
+
+
+def _rounds_table(result: DemoResult) -> Table:
+    table = Table(title="Means over seeds; AP of test instances in %, ± sd", title_justify="left")
+    for name in ("method", "round", "answers", "positives", "TP bags", "instance AP"):
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for method, trials in result.trials.items():
+        for row in rows_of(method, trials):
+            table.add_row(
+                method if row.round == 0 else "",
+                "passive" if row.round == 0 else str(row.round),
+                f"{row.answers:.0f}",
+                f"{row.positives:.1f}",
+                f"{100 * row.positive_bag_share:.0f} %",
+                f"{100 * row.average_precision:.1f} ± {100 * row.deviation:.1f}",
+            )
+        table.add_section()
+    return table
+
+
+def _ceiling_line(result: DemoResult) -> str:
+    values = [c.average_precision for c in result.ceilings]
+    mean = 100 * sum(values) / len(values)
+    spread = ", ".join(f"{100 * value:.1f}" for value in values)
+    return f"Ceiling (every training instance labelled): [b]{mean:.1f}[/b]  (seeds: {spread})"

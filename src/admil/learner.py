@@ -62,7 +62,7 @@ class Recipe(BaseModel):
     @field_validator("sampler", mode="before")
     @classmethod
     def _is_a_sampler(cls, value: object) -> object:
-        if isinstance(value, Sampler):
+        if isinstance(value, Sampler) and not isinstance(value, type):  # PF has what a sampler has, PF() is one
             return value
         try:
             return _BUILTIN.validate_python(value)

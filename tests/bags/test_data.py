@@ -181,7 +181,7 @@ def test_rows_equal_plain_indexing_also_into_a_buffer_of_another_type(
     read = bags.rows(chosen, out)
     assert read.dtype == wanted
     assert torch.equal(read, plain.to(wanted))
-    assert read.data_ptr() == out.data_ptr() or len(out) == 0
+    assert read.data_ptr() == out.data_ptr() or not positions  # a view, not a copy
     assert torch.equal(out[: len(positions)], plain.to(wanted))
     assert bool((out[len(positions) :] == -1).all())
 
@@ -265,7 +265,7 @@ def test_features_too_large_for_the_type_they_are_kept_in_are_refused() -> None:
         (np.zeros((2, 2, 2)), r"an array of shape \(2, 2, 2\)"),
         (np.zeros((2, 0)), r"an array of shape \(2, 0\)"),
         (torch.zeros(2), r"an array of shape \(2,\)"),
-        (np.zeros((1, 2), dtype=complex), "complex128"),
+        (np.zeros((1, 2), dtype=complex), r"an array of shape \(1, 2\) and type torch.complex128"),
         ([[1.0, 2.0], [3.0]], "list that is no rectangular array of numbers"),
         ([["a", "b"]], "list that is no rectangular array of numbers"),
         (np.array([["1", "2"]]), "ndarray that is no rectangular array of numbers"),

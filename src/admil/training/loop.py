@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from admil.bags import BagSource, IntArray, LabelBook
+from admil.bags import BagIndex, BagSource, IntArray, LabelBook
 from admil.errors import AdmilWarning, InvalidInput, TrainingDiverged
 from admil.models import ModuleEnsemble, Scaling, ScorerEnsemble
-from admil.training.folds import held_out_by_member
+from admil.training.folds import held_out_by_member, still_held_out
 from admil.training.judge import HeldOutJudge
 from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
 from admil.training.recipe import TrainingRecipe
@@ -69,7 +69,8 @@ def fit(
         device: where to train.
         groups: one per bag (a patient, a video, an author); a group is never split between training
             and held-out bags.
-        warm_start: a model to start from instead of random weights; scaling is taken from it.
+        warm_start: a model to start from instead of random weights; scaling, and which member holds out
+            which bags, are taken from it.
         on_step: called with the progress after every step.
         module: your own network (one member, a copy is trained), or a function that makes one from
             the number of features (called once per member); None for the paper's network.
@@ -87,9 +88,7 @@ def fit(
         scaling = warm_start.scaling if warm_start else _fitted_scaling(recipe, bags, generator)
         scorer = _initial_scorer(recipe, bags.width, scaling, generator, warm_start, module).to(place)
         recipe = _with_members(recipe, scorer.members)
-        held_out = held_out_by_member(
-            bags.index, positive, recipe.members, recipe.held_out_folds, recipe.held_out_bags, generator, groups
-        )
+        held_out = _held_out(recipe, bags.index, positive, generator, groups, warm_start)
         run = _Run(recipe, bags, labels, scorer, scaling, held_out, place, notes)
         step = Stepper(recipe, bags, labels, scorer, held_out, positive, place, generator)
         return run.train(step, on_step)
@@ -141,8 +140,12 @@ class _Run:
         self.recipe, self.bags, self.labels = recipe, bags, labels
         self.scorer, self.scaling, self.device = scorer, scaling, device
         self.judge = HeldOutJudge(bags, labels, held_out, device) if held_out.any() else None
+        self.held_out = tuple(tuple(bags.index.ids[bag] for bag in np.flatnonzero(row)) for row in held_out)
         if self.judge is None and recipe.held_out_folds > 1:
-            notes += ("too few bags (or groups) to hold any out: trained for all steps without early stopping",)
+            notes += (
+                "too few bags (or groups) to hold any out, or a warm start that has seen them all: "
+                "trained for all steps without early stopping",
+            )
         self.best = _Best(_snapshot(scorer))
         self.losses: list[float] = []
         self.pending: list[Tensor] = []  # losses still on the device
@@ -210,6 +213,7 @@ class _Run:
             best_step=self.best.step,
             held_out_auroc=self.best.check.auroc if self.best.check else None,
             held_out_scores=self.judge.bag_scores(self.scorer) if self.judge else {},
+            held_out=self.held_out,
             warnings=self.notes,
         )
         return TrainedModel(self.scorer, self.recipe, self.scaling, history)
@@ -285,6 +289,25 @@ def _initial_scorer(
             )
         started.dropout = recipe.dropout
     return started
+
+
+def _held_out(
+    recipe: TrainingRecipe,
+    index: BagIndex,
+    positive: IntArray,
+    generator: Generator,
+    groups: Sequence[object] | None,
+    warm_start: TrainedModel | None,
+) -> NDArray[np.bool_]:
+    """Draw who holds out what, (E, B); members that go on training hold out what they have not seen."""
+    drawn = held_out_by_member(
+        index, positive, recipe.members, recipe.held_out_folds, recipe.held_out_bags, generator, groups
+    )
+    if warm_start is None or recipe.held_out_folds < 2:
+        return drawn
+    before = warm_start.history.held_out or ((),) * recipe.members
+    kept = still_held_out(index, positive, before)
+    return drawn if kept is None else kept
 
 
 def _with_members(recipe: TrainingRecipe, members: int) -> TrainingRecipe:

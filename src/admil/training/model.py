@@ -43,6 +43,7 @@ class TrainingHistory:
         held_out_auroc: AUROC of bags scored by members that did not see them, at that step; None
             where too few bags allowed no held-out fold.
         held_out_scores: by bag id, the mean logit that those members gave the bag's highest instance.
+        held_out: by member, the ids of the bags that it never saw; who goes on from these weights keeps to it.
         warnings: what a user should know.
     """
 
@@ -51,6 +52,7 @@ class TrainingHistory:
     best_step: int = 0
     held_out_auroc: float | None = None
     held_out_scores: Mapping[str, float] = field(default_factory=dict)
+    held_out: tuple[tuple[str, ...], ...] = ()
     warnings: tuple[str, ...] = ()
 
 

@@ -1,0 +1,105 @@
+"""Bags of digit pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+from admil.datasets import DigitBags, digits
+from admil.errors import InvalidInput
+
+
+def _shown(split: DigitBags) -> Any:
+    """Return the digit that each instance shows."""
+    return load_digits().target[split.pictures]
+
+
+def test_no_picture_is_dealt_twice() -> None:
+    train, test = digits(seed=0)
+    dealt = np.concatenate([train.pictures, test.pictures])
+    assert len(set(dealt.tolist())) == len(dealt)
+
+
+def test_features_are_the_pixels_of_the_pictures() -> None:
+    for split in digits(seed=3, train_bags=4, test_bags=3):
+        expected = load_digits().data[split.pictures] / 16
+        np.testing.assert_allclose(split.bags.features, expected, rtol=1e-6)
+        assert split.bags.features.min() >= 0
+        assert split.bags.features.max() <= 1
+
+
+@settings(max_examples=20)
+@given(
+    seed=st.integers(0, 10_000),
+    targets=st.sets(st.integers(0, 9), min_size=1, max_size=3),
+    counts=st.tuples(st.integers(1, 8), st.integers(1, 8)),
+    sizes=st.tuples(st.integers(3, 5), st.integers(5, 9)),
+    positives=st.tuples(st.integers(1, 2), st.integers(2, 3)),
+)
+def test_bags_are_as_ordered(
+    seed: int, targets: set[int], counts: tuple[int, int], sizes: tuple[int, int], positives: tuple[int, int]
+) -> None:
+    for split, count in zip(digits(seed, sorted(targets), *counts, sizes, positives), counts, strict=True):
+        index, shown = split.bags.index, _shown(split)
+        assert split.bags.labels is not None
+        assert split.bags.labels.tolist() == [1] * count + [0] * count
+        assert ((index.sizes >= sizes[0]) & (index.sizes <= sizes[1])).all()
+        assert split.truth.positive.tolist() == np.isin(shown, sorted(targets)).tolist()
+        found = np.bincount(index.bag_of, split.truth.positive, len(index))
+        assert ((found > 0) == (split.bags.labels == 1)).all()
+        assert ((found[:count] >= positives[0]) & (found[:count] <= positives[1])).all()
+
+
+def test_the_counts_are_those_documented() -> None:
+    train, test = digits(seed=1)
+    assert (len(train.bags), len(test.bags)) == (80, 60)
+    assert (len(train.bags.index.positive), len(test.bags.index.positive)) == (40, 30)
+    assert train.bags.width == 64
+    assert train.bags.ids[:2] == ("train-00", "train-01")
+    assert test.bags.ids[-1] == "test-59"
+    assert set(train.bags.index.sizes.tolist()) == set(range(8, 15))
+    assert set(_shown(train)[train.truth.positive].tolist()) == {8}
+
+
+def test_targets_lie_anywhere_in_their_bag() -> None:
+    train, _ = digits(seed=0)
+    within = (
+        np.flatnonzero(train.truth.positive) - train.bags.index.offsets[train.bags.index.bag_of][train.truth.positive]
+    )
+    assert len(set(within.tolist())) > 6
+
+
+def test_the_seed_decides_the_bags() -> None:
+    one, same, other = digits(seed=5), digits(seed=5), digits(seed=6)
+    for split in (0, 1):
+        assert np.array_equal(one[split].pictures, same[split].pictures)
+        assert np.array_equal(one[split].bags.index.offsets, same[split].bags.index.offsets)
+        assert not np.array_equal(one[split].pictures[:50], other[split].pictures[:50])
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ({"train_bags": 200}, r"not enough pictures for 200 \+ 200 bags"),
+        ({"test_bags": 130}, r"not enough pictures for 130 \+ 130 bags"),
+        ({"targets": ()}, "not enough pictures"),
+        ({"targets": (17,)}, "not enough pictures"),
+        ({"targets": tuple(range(10))}, "not enough pictures"),
+        ({"train_bags": 0}, "each split needs a bag at least, got 0 for training and 30 for test"),
+        ({"test_bags": -3}, "each split needs a bag at least"),
+        ({"sizes": (0, 3)}, r"sizes are .* from 1 up, got \(0, 3\)"),
+        ({"sizes": (9, 8)}, r"sizes are .* got \(9, 8\)"),
+        ({"positives": (0, 1)}, r"positives are .* from 1 up to the 8 pictures"),
+        ({"positives": (3, 2)}, r"positives are .* got \(3, 2\)"),
+        ({"positives": (1, 9)}, r"positives are .* up to the 8 pictures of the smallest bag, got \(1, 9\)"),
+    ],
+    ids=str,
+)
+def test_orders_that_cannot_be_filled_are_refused(order: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        digits(0, **order)

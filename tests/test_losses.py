@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from sklearn.metrics import log_loss
 from torch import Tensor
 
-from admil.functional import Robustness, theorem1_holds
+from admil.functional import Robustness, pairwise_hinge, theorem1_holds
 from admil.losses import (
     BagLoss,
     Drbl,
@@ -24,8 +24,14 @@ from admil.losses import (
     TopK,
     Variance,
     answer_cross_entropy,
-    bag_hinge,
 )
+
+
+def bag_hinge(loss: BagLoss, positive: tuple[Tensor, Tensor], worst: Tensor, above: Tensor, below: Tensor) -> Tensor:
+    """Return the mean hinge of positive bags (scores and mask) over negative bags (their maxima)."""
+    scores, mask = positive
+    return pairwise_hinge(loss.positive_score(scores, mask.expand_as(scores)), worst, above, below)
+
 
 BAG_LOSS: TypeAdapter[BagLoss] = TypeAdapter(BagLoss)
 

@@ -18,7 +18,6 @@ from admil.functional import (
     Robustness,
     maximum_score,
     mean_score,
-    pairwise_hinge,
     robust_score,
     top_k_score,
     variance_score,
@@ -33,7 +32,6 @@ __all__ = [
     "TopK",
     "Variance",
     "answer_cross_entropy",
-    "bag_hinge",
 ]
 
 
@@ -103,27 +101,6 @@ class Variance(_Loss):
 
 BagLoss = Annotated[Drbl | MaxScore | TopK | MeanScore | Variance, Field(discriminator="kind")]
 """Every bag loss that a recipe can name."""
-
-
-def bag_hinge(
-    loss: PositiveScore,
-    positive: tuple[Tensor, Tensor],
-    negative_score: Tensor,
-    positive_weight: Tensor,
-    negative_weight: Tensor,
-) -> Tensor:
-    """Return the mean hinge over pairs of a positive and a negative bag, (E,).
-
-    Args:
-        loss: how positive bags are scored.
-        positive: (E, A, N) scores and their (A, N) mask.
-        negative_score: (E, B) maximum of each negative bag.
-        positive_weight: (E, A) 0 where a member leaves a bag out.
-        negative_weight: (E, B) likewise.
-    """
-    scores, mask = positive
-    score = loss.positive_score(scores, mask.expand_as(scores))
-    return pairwise_hinge(score, negative_score, positive_weight, negative_weight)
 
 
 def answer_cross_entropy(logits: Tensor, truth: Tensor, weight: Tensor) -> Tensor:

@@ -235,9 +235,11 @@ def test_the_soft_maximum_of_two_instances_is_the_one_computed_by_hand() -> None
 
 
 def test_two_instances_share_the_weight_where_nothing_is_said() -> None:
-    assert robust_score(torch.tensor([[0.9, 0.5, 0.5, 0.1]])).item() == pytest.approx(
-        robust_score(torch.tensor([[0.9, 0.5, 0.5, 0.1]]), robustness=Robustness.effective(2)).item()
-    )
+    scores = torch.tensor([[0.9, 0.5, 0.45, 0.1]])
+    two = Robustness.effective(2)
+    assert torch.equal(robust_score(scores), robust_score(scores, robustness=two))
+    assert torch.equal(robust_weights(scores), robust_weights(scores, robustness=two))
+    assert 1 / robust_weights(scores).square().sum().item() == pytest.approx(2)
 
 
 # --- laws ---------------------------------------------------------------------------------------
@@ -380,6 +382,14 @@ def test_the_ball_scores_follow_scaling_and_shifting(
 ) -> None:
     moved = robust_score(scale * bag(values) + shift, robustness=robustness)
     assert close(moved, scale * robust_score(bag(values), robustness=robustness) + shift, within=1e-10)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("scale", [1e-200, 1e-30, 1e30, 1e200])
+def test_the_weights_know_no_scale_however_small_or_large(family: Family, scale: float) -> None:
+    scores, robustness = bag([0.9, 0.5, 0.45, 0.1]), Robustness.effective(2.5, family)
+    expected = robust_weights(scores, robustness=robustness)
+    assert close(robust_weights(scores * scale, robustness=robustness), expected, within=1e-12)
 
 
 @given(st.integers(1, 12).flatmap(lambda n: st.tuples(*[st.lists(ONE_SCORE, min_size=n, max_size=n)] * 2)), BALLS)

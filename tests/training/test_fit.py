@@ -79,10 +79,12 @@ def test_answers_teach_what_bag_labels_cannot() -> None:
     bags = _two_marks()
     answers = {(bag, 0): True for bag in range(0, 12, 2)} | {(bag, 1): False for bag in range(0, 12, 2)}
     for kind in ("bags", "bce"):
-        model = trained(bags, labels=book_of(bags.index, answers), answers=kind, max_steps=120, held_out_folds=0)
+        made = recipe(answers=kind, loss=MaxScore(), max_steps=60, held_out_folds=0)
+        model = fit(made, bags, book_of(bags.index, answers), generator())
         f = score(model, bags).f.reshape(-1, 3)
         unanswered = f[12:24:2]
         assert (unanswered[:, 0] > unanswered[:, 1]).all()
+        assert (unanswered[:, 0] - unanswered[:, 1]).mean() > 0.2
 
 
 def test_the_same_seed_gives_the_same_weights_whatever_is_drawn_elsewhere() -> None:
@@ -274,6 +276,48 @@ def test_a_warm_start_goes_on_from_the_weights_and_the_scaling_given() -> None:
     assert not torch.equal(after.scaling.shift, trained(moved).scaling.shift)
     fit(recipe(), bags, None, generator(9), warm_start=before)
     assert all(torch.equal(w, v) for w, v in zip(weights_of(before), held, strict=True)), "what was given stays"
+
+
+def test_a_warm_start_is_judged_by_bags_that_none_of_its_trainings_saw() -> None:
+    """The labels mean nothing; members judged by bags that they had seen before would order them well."""
+    aurocs: list[tuple[float, float]] = []
+    for seed in range(4):
+        bags = bags_of([3] * 40, [1, 0] * 20, 8, seed)
+        model = trained(bags, seed, max_steps=40, members=4, held_out_folds=4)
+        for round_ in range(3):
+            made = recipe(max_steps=40, members=4, held_out_folds=4)
+            after = fit(made, bags, None, generator(100 * seed + round_), warm_start=model)
+            assert after.history.held_out == model.history.held_out
+            model = after
+        aurocs.append((model.history.held_out_auroc or 0, bag_auroc(model, bags)))
+    unseen, seen = np.mean(aurocs, axis=0)
+    assert unseen < 0.65
+    assert seen > 0.8
+
+
+def test_a_warm_start_that_has_seen_every_bag_is_judged_by_none() -> None:
+    bags, _ = easy()
+    after = fit(recipe(), bags, None, generator(), warm_start=trained(bags, held_out_folds=0))
+    assert (after.history.held_out_auroc, after.history.best_step) == (None, 30)
+    assert "or a warm start that has seen them all" in after.history.warnings[0]
+
+
+def test_a_warm_start_from_other_bags_draws_folds_anew() -> None:
+    bags, _ = easy()
+    others = Bags.from_arrays(
+        bags.features, bags.labels, [f"other {bag}" for bag in bags.ids], offsets=bags.index.offsets
+    )
+    after = fit(recipe(), bags, None, generator(), warm_start=trained(others))
+    assert after.history.held_out_auroc is not None
+    assert set(after.history.held_out_scores) == set(bags.ids)
+
+
+def test_the_history_names_the_bags_that_each_member_held_out() -> None:
+    bags, _ = easy()
+    history = trained(bags, members=3).history
+    assert history.held_out[0] == history.held_out[2]
+    assert sorted(history.held_out[0] + history.held_out[1]) == sorted(bags.ids)
+    assert trained(bags, held_out_folds=0).history.held_out == ((), ())
 
 
 def test_a_warm_start_takes_dropout_from_the_recipe_and_members_from_the_network() -> None:

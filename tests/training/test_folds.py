@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from admil.bags import BagIndex
 from admil.errors import InvalidInput
-from admil.training.folds import held_out_by_member
+from admil.training.folds import held_out_by_member, still_held_out
 from tests.training.problems import generator, index_of
 
 HeldOut = NDArray[np.bool_]
@@ -130,6 +130,29 @@ def test_a_contradicted_bag_goes_where_its_group_goes() -> None:
     assert held_out.any()
     _assert_whole_groups(held_out, groups)
     assert held_out[:, 0].sum() == 1
+
+
+def test_members_that_go_on_hold_out_what_they_have_not_seen() -> None:
+    index = index_of([1] * 6, [1, 1, 1, 0, 0, 0])
+    before = [("bag1", "bag4", "gone"), ("bag2",), ("bag3",)]
+    held_out = still_held_out(index, index.positive, before)
+    assert held_out is not None
+    assert [np.flatnonzero(row).tolist() for row in held_out] == [[1, 4], [2], [3]]
+
+
+@pytest.mark.parametrize("before", [[(), ()], [("bag0", "bag1"), ("bag4",)], [("bag0", "bag3")]], ids=str)
+def test_members_that_have_seen_too_much_hold_out_nothing(before: list[tuple[str, ...]]) -> None:
+    index = index_of([1] * 6, [1, 1, 1, 0, 0, 0])
+    counted = np.array([1, 2])  # bag 0 is contradicted
+    held_out = still_held_out(index, counted, before)
+    assert held_out is not None
+    assert held_out.shape == (len(before), 6)
+    assert not held_out.any()
+
+
+def test_members_that_come_from_other_bags_may_hold_out_any() -> None:
+    index = index_of([1] * 4, [1, 1, 0, 0])
+    assert still_held_out(index, index.positive, [("elsewhere 1",), ("elsewhere 2",)]) is None
 
 
 def test_every_bag_needs_a_group() -> None:

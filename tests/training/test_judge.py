@@ -90,6 +90,17 @@ def test_a_bag_answered_negative_throughout_is_not_judged() -> None:
     assert found.look(scorer, 1).auroc == pytest.approx(np.mean([best[a] > best[b] for a in (0, 2) for b in (3, 4, 5)]))
 
 
+def test_an_instance_beyond_all_numbers_leaves_judgements_finite() -> None:
+    bags = Bags.from_arrays([[[3e38, -3e38, 3e38], [0.0, 0.0, 0.0]], [[1.0, 1.0, 1.0]]], [1, 0])
+    for seed in range(5):
+        judge = HeldOutJudge(bags, LabelBook(bags.index), np.ones((1, 2), dtype=bool), CPU)
+        scorer = network(1, seed=seed)
+        for weight in scorer.parameters():
+            weight.data *= 10
+        assert np.isfinite(list(judge.bag_scores(scorer).values())).all()
+        assert np.isfinite([judge.look(scorer, 1).auroc, judge.look(scorer, 1).hinge]).all()
+
+
 def test_judging_leaves_a_training_network_in_training() -> None:
     bags, scorer = bags_of(SIZES, LABELS), network(1).train()
     judge = HeldOutJudge(bags, LabelBook(bags.index), np.ones((1, 6), dtype=bool), CPU)

@@ -105,7 +105,10 @@ def _member(
         extra = [_sigmoid(x) for x, s in refuted[start : start + made.negatives_per_bag] if s]
         negative += [max(extra)] if extra else []
     singles = [_positive_score(loss, [_sigmoid(x)]) for x in known]
-    return _mean_hinge(positive, negative) + made.singleton_weight * _mean_hinge(singles, negative)
+    weight = made.singleton_weight
+    weighted = [(1.0, f) for f in positive] + [(weight, f) for f in singles]
+    pairs = [(w, max(0.0, 1 - a + b)) for w, a in weighted for b in negative if w > 0]
+    return sum(w * hinge for w, hinge in pairs) / sum(w for w, _ in pairs) if pairs else 0.0
 
 
 def _sigmoid(x: float) -> float:
@@ -196,10 +199,12 @@ def test_known_negatives_stay_in_their_bag_where_the_recipe_says_so() -> None:
     assert losses(kept) != pytest.approx(losses(removed), rel=1e-3)
 
 
-def test_the_singletons_enter_with_their_weight() -> None:
+def test_a_known_positive_counts_as_so_much_of_a_positive_bag() -> None:
     at = {weight: losses(recipe(members=1, singleton_weight=weight))[0] for weight in (0.0, 0.3, 1.0)}
-    assert at[0.3] - at[0.0] == pytest.approx(0.3 * (at[1.0] - at[0.0]), rel=1e-6)
-    assert at[1.0] > at[0.0]
+    bags, singles = 4, 4  # of the situation; the bag of one is a known positive too
+    of_singles = ((bags + singles) * at[1.0] - bags * at[0.0]) / singles
+    assert at[0.3] == pytest.approx((bags * at[0.0] + 0.3 * singles * of_singles) / (bags + 0.3 * singles), rel=1e-6)
+    assert of_singles != pytest.approx(at[0.0], rel=1e-3)
 
 
 def test_beta_weighs_the_cross_entropy() -> None:

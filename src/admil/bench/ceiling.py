@@ -75,9 +75,7 @@ def _logistic(bags: Bags, truth: NDArray[np.bool_], others: Bags, _seed: int) ->
 def _network(
     recipe: TrainingRecipe, answers: str, bags: Bags, truth: NDArray[np.bool_], others: Bags, seed: int
 ) -> FloatArray:
-    everything = recipe.model_copy(
-        update={"answers": answers, "positives_per_step": None, "negatives_per_step": None, "singleton_weight": 1.0}
-    )
+    everything = recipe.model_copy(update={"answers": answers, "positives_per_step": None, "negatives_per_step": None})
     in_positive_bag = np.isin(bags.index.bag_of, bags.index.positive)
     known = [
         Answer(bags.index.instance(int(i)), AnswerValue.of(bool(truth[i]))) for i in np.flatnonzero(in_positive_bag)

@@ -54,4 +54,5 @@ class HeldOutJudge:
 
     def _bag_logits(self, scorer: Scorer) -> Tensor:
         logits = member_logits(scorer, self.bags, self.numbers, self.device)
+        logits = logits.nan_to_num(0.0, 1e30, -1e30)  # one monstrous instance must not spoil files and calibration
         return maximum_score(self.padding.pad(logits), self.mask.unsqueeze(0))

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from admil.bags import BagIndex
-from admil.functional import maximum_score
-from admil.losses import BagLoss, answer_cross_entropy, bag_hinge
+from admil.functional import maximum_score, pairwise_hinge
+from admil.losses import BagLoss, answer_cross_entropy
 from admil.training.batches import StepBatch
 from admil.training.recipe import TrainingRecipe
 
@@ -40,34 +40,28 @@ class Objective:
         """Return the (E,) losses of logits (E, m) on a batch."""
         rows = batch.n_positive_rows, batch.n_negative_rows
         scores = torch.sigmoid(logits[:, : sum(rows)])
-        positive = batch.positive_padding.pad(scores[:, : rows[0]])  # (E, A, N)
+        answered = logits[:, sum(rows) :]
+        positive = self._positive_scores(batch.positive_padding.pad(scores[:, : rows[0]]), batch.positive_mask)
         negative = maximum_score(  # (E, B)
             batch.negative_padding.pad(scores[:, rows[0] :]), batch.negative_padding.mask.unsqueeze(0)
         )
         positive_weight = self._bag_weight(batch.positive, generator)
         positive_weight = positive_weight * batch.positive_mask.any(-1)  # all answered negative: left out
         negative_weight = self._bag_weight(batch.negative, generator)
-        answered = logits[:, sum(rows) :]
-        if self.recipe.answers == "bags" and len(batch.answered):
+        if self.recipe.answers == "bags":
+            single, single_weight = self._singletons(answered, batch)
             extra, extra_weight = self._extra_negative_bags(answered, batch)
-            negative = torch.cat([negative, extra], 1)
-            negative_weight = torch.cat([negative_weight, extra_weight], 1)
-        parts = [
-            bag_hinge(
-                loss,
-                (positive[members], batch.positive_mask),
-                negative[members],
-                positive_weight[members],
-                negative_weight[members],
-            )
-            for loss, members in self.loss_groups
-        ]
-        total = torch.cat(parts)
-        if len(batch.answered) == 0:
-            return total
-        if self.recipe.answers == "bce":
-            return total + self.betas * self._cross_entropy(answered, batch)
-        return total + self.recipe.singleton_weight * self._singletons(answered, batch, negative, negative_weight)
+            positive, positive_weight = torch.cat([positive, single], 1), torch.cat([positive_weight, single_weight], 1)
+            negative, negative_weight = torch.cat([negative, extra], 1), torch.cat([negative_weight, extra_weight], 1)
+        hinge = pairwise_hinge(positive, negative, positive_weight, negative_weight)
+        if self.recipe.answers == "bce" and len(batch.answered):
+            return hinge + self.betas * self._cross_entropy(answered, batch)
+        return hinge
+
+    def _positive_scores(self, scores: Tensor, mask: Tensor) -> Tensor:
+        """Return the (E, A) scores of positive bags, each member's by its own loss."""
+        mask = mask.expand_as(scores)
+        return torch.cat([loss.positive_score(scores[run], mask[run]) for loss, run in self.loss_groups])
 
     def _bag_weight(self, bags: NDArray[np.int64], generator: Generator) -> Tensor:
         """Return (E, b): 1 where a member sees a bag in this step."""
@@ -90,22 +84,14 @@ class Objective:
         mask = torch.nn.functional.pad(seen, (0, missing)).reshape(shape)
         return maximum_score(padded, mask), mask.any(-1).float()
 
-    def _singletons(self, answered: Tensor, batch: StepBatch, negative: Tensor, negative_weight: Tensor) -> Tensor:
-        """Return the hinge of known positives, each a bag of one whatever the loss, (E,)."""
+    def _singletons(self, answered: Tensor, batch: StepBatch) -> tuple[Tensor, Tensor]:
+        """Return the scores (E, P) of known positives, each a positive bag of one, and their weights.
+
+        Whatever the loss, a bag of one scores what its instance does.
+        """
         known = batch.answered[: batch.n_known_positive]
-        scores = torch.sigmoid(answered[:, : len(known)]).unsqueeze(-1)  # (E, P, 1)
-        mask = torch.ones_like(scores[0], dtype=torch.bool)
-        parts = [
-            bag_hinge(
-                loss,
-                (scores[members], mask),
-                negative[members],
-                self._answer_seen(known)[members],
-                negative_weight[members],
-            )
-            for loss, members in self.loss_groups
-        ]
-        return torch.cat(parts)
+        scores = torch.sigmoid(answered[:, : len(known)])
+        return scores, self.recipe.singleton_weight * self._answer_seen(known)
 
     def _cross_entropy(self, answered: Tensor, batch: StepBatch) -> Tensor:
         truth = torch.arange(len(batch.answered), device=answered.device) < batch.n_known_positive

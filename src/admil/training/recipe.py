@@ -27,7 +27,7 @@ class TrainingRecipe(BaseModel):
             negatives form extra negative bags, under the same hinge.  ``bce``: the paper's hybrid, beta
             times the cross-entropy over answered instances.
         beta: weight of the answers' term of ``bce``; or one per member.
-        singleton_weight: weight of the known positives' hinge in ``bags``.
+        singleton_weight: weight of a known positive in ``bags``, that of a positive bag being 1.
         negatives_per_bag: known negatives to an extra negative bag in ``bags``.
         positives_per_step: at most this many known positives enter a step, drawn anew; None for all.
         negatives_per_step: the same for known negatives.
@@ -57,7 +57,7 @@ class TrainingRecipe(BaseModel):
     weights: Robustness | None = None
     answers: Literal["bags", "bce"] = "bags"
     beta: float | tuple[float, ...] = 1.0
-    singleton_weight: float = Field(default=0.3, ge=0)
+    singleton_weight: float = Field(default=1.0, ge=0)
     negatives_per_bag: int = Field(default=20, ge=1)
     positives_per_step: int | None = Field(default=60, ge=1)
     negatives_per_step: int | None = Field(default=240, ge=1)

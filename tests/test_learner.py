@@ -263,3 +263,14 @@ def test_rounds_follow_one_another() -> None:
     assert [record.answered for record in state.history] == [0, 4, 8]
     said = [AnswerValue.of(truth[instance]) for record in state.history for instance in record.asked]
     assert [answer.value for answer in state.labels.answers] == said
+
+
+def test_what_the_answers_imply_leaves_the_open_query_and_may_close_it() -> None:
+    bags = bags_of([2, 3], [1, 0])
+    state = proposed(bags, SHORT.model_copy(update={"budget": 2}))
+    first, second = asked(state).ids
+    closed = absorb(state, answers([first], False))
+    assert closed.query is None, "the other instance of the positive bag must be positive"
+    assert closed.labels.knows(second)
+    kept = absorb(state, answers([first], True))
+    assert kept.open_items.ids == (second,)

@@ -56,6 +56,7 @@ def demo(
 ) -> None:
     """Compare four samplers on bags of digit pictures and write a report to look at."""
     console = Console()
+    _use_one_thread()
     plan = Demo(tuple(range(seeds)), rounds, budget, Recipe(training=_training()))
     _check_folder(out)
     console.print(
@@ -79,6 +80,7 @@ def ask(
 ) -> None:
     """Answer the questions yourself: is this digit an 8?  Then see how much your answers helped."""
     console = Console()
+    _use_one_thread()
     train, test = digits(seed)
     learner = ActiveLearner(train.bags, Recipe(training=_training(), budget=budget), seed)
     console.print("Every picture comes from a bag that has an 8 somewhere. [b]y[/b] it is an 8 · [b]n[/b] it is not")
@@ -143,6 +145,11 @@ def _training() -> TrainingRecipe:
     return TrainingRecipe()
 
 
+def _use_one_thread() -> None:
+    """Compute on one core: networks this small only wait for each other on several."""
+    torch.set_num_threads(1)
+
+
 def _next_command() -> str:
     """Name the command as it can be typed here: by its path where it is not on the search path."""
     found, own = shutil.which("admil"), Path(sys.argv[0])
@@ -161,7 +168,7 @@ def _ask_round(console: Console, learner: ActiveLearner, train: DigitBags) -> bo
     given: list[InstanceId] = []
     values = {"y": True, "n": False, "s": None}
     round_ = learner.query()
-    while items := [item for item in round_ if learner.labels.of(item.id) is None]:
+    while items := [item for item in round_ if not learner.labels.knows(item.id)]:
         item = items[0]
         console.print()
         console.print(_drawn(train.bags[item.id.bag][item.id.index].reshape(8, 8).tolist()))

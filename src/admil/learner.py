@@ -121,10 +121,10 @@ class LearnerState:
 
     @property
     def open_items(self) -> Query:
-        """The open query's questions without an answer, in order."""
+        """The open query's questions without an answer, in order; what the answers imply is not asked any more."""
         if self.query is None:
             return Query()
-        return Query(tuple(item for item in self.query if self.labels.of(item.id) is None), self.query.note)
+        return Query(tuple(item for item in self.query if not self.labels.knows(item.id)), self.query.note)
 
     @property
     def is_current(self) -> bool:

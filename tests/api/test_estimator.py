@@ -285,7 +285,7 @@ def test_probabilities_are_calibrated_on_bags_that_members_held_out() -> None:
 
 
 def test_with_few_bags_the_probability_is_the_highest_instances() -> None:
-    X, y, _ = problem(per_class=6)
+    X, y, _ = problem(per_class=4)
     fitted = classifier().fit(X, y)
     highest = [f.max() for f in fitted.score_instances(X)]
     np.testing.assert_allclose(fitted.predict_proba(X)[:, 1], highest, rtol=1e-6)

@@ -119,11 +119,21 @@ def test_without_a_cap_every_answer_enters_every_step() -> None:
         assert batch.n_known_positive == 1
 
 
-def test_an_implied_positive_counts_as_known() -> None:
+@pytest.mark.parametrize("answers", [{(0, 0): False}, {(0, 0): False, (0, 1): True}], ids=["implied", "said"])
+def test_a_positive_that_is_all_its_bag_has_left_is_no_second_bag_of_one(
+    answers: dict[tuple[int, int], bool | None],
+) -> None:
     bags = bags_of([2, 2], [1, 0])
-    found = reader(bags, {(0, 0): False})
-    batch = next(found.steps(bags.index.positive, bags.index.negative, generator()))
-    assert (batch.answered.tolist(), batch.n_known_positive) == ([1, 0], 1)
+    cases: list[tuple[dict[str, Any], tuple[list[int], int]]] = [
+        ({}, ([0], 0)),
+        ({"remove_known_negatives": False}, ([1, 0], 1)),
+        ({"answers": "bce"}, ([1, 0], 1)),
+    ]
+    for changes, expected in cases:
+        made = recipe(**changes)
+        found = StepReader(made, bags, book_of(bags.index, answers), CPU)
+        batch = next(found.steps(bags.index.positive, bags.index.negative, generator()))
+        assert (batch.answered.tolist(), batch.n_known_positive) == expected
 
 
 def test_one_buffer_serves_every_step_and_grows_with_the_largest() -> None:

@@ -20,7 +20,7 @@ from admil.training import TrainedModel, TrainingRecipe, fit, score
 
 __all__ = ["BagClassifier"]
 
-_LEAST_FOR_CALIBRATION = 10
+_LEAST_FOR_CALIBRATION = 5
 """Held-out bags of each class from which bag probabilities are calibrated."""
 
 
@@ -31,7 +31,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     `GridSearchCV` and `clone`.  Parameters left at None are taken from ``recipe``.
 
     Bag probabilities are calibrated on bags that members of the ensemble held out of their training,
-    where there are at least ten of each class; `predict` cuts them at one half.
+    where there are at least five of each class; `predict` cuts them at one half.
 
     Args:
         effective: instances that share the weight of a positive bag, k of `Robustness.effective`.

@@ -106,6 +106,10 @@ class LabelBook:
         """Return the current answer about an instance, or None."""
         return self.current.get(instance)
 
+    def knows(self, instance: InstanceId) -> bool:
+        """Tell whether an instance has been answered (or skipped), or is implied positive."""
+        return bool(self.state[self.index.position(instance)] != LabelState.UNKNOWN)
+
     def count(self, value: AnswerValue) -> int:
         """Return how many instances currently have this answer."""
         return sum(current is value for current in self.current.values())

@@ -53,6 +53,7 @@ class StepReader:
         self.recipe, self.bags, self.labels, self.device = recipe, bags, labels, device
         self.dtype = torch.bfloat16 if recipe.precision == "bfloat16" else torch.float32
         self.buffer = torch.empty((0, bags.width), dtype=self.dtype, device=device)
+        self.known_positive = _taught(recipe, labels)
         self.in_loss = labels.state != LabelState.NEGATIVE if recipe.remove_known_negatives else None
 
     def steps(self, positive: IntArray, negative: IntArray, generator: Generator) -> Iterator[StepBatch]:
@@ -97,9 +98,22 @@ class StepReader:
         return padding.pad(torch.from_numpy(kept).to(self.device))
 
     def _drawn_answers(self, generator: Generator) -> tuple[IntArray, IntArray]:
-        known = _drawn(self.labels.positives, self.recipe.positives_per_step, generator)
+        known = _drawn(self.known_positive, self.recipe.positives_per_step, generator)
         refuted = _drawn(self.labels.negatives, self.recipe.negatives_per_step, generator)
         return known, refuted
+
+
+def _taught(recipe: TrainingRecipe, labels: LabelBook) -> IntArray:
+    """Return the positions of the known positives that answers add.
+
+    Where answers enter as bags and known negatives leave theirs, a positive that is all that is left of its
+    bag adds nothing: the bag is that bag of one already.
+    """
+    if recipe.answers != "bags" or not recipe.remove_known_negatives:
+        return labels.positives
+    index = labels.index
+    left = np.bincount(index.bag_of, labels.state != LabelState.NEGATIVE, len(index))
+    return labels.positives[left[index.bag_of[labels.positives]] > 1]
 
 
 def _passes(bags: IntArray, count: int, generator: Generator) -> Iterator[IntArray]:

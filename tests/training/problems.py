@@ -58,10 +58,15 @@ def index_of(sizes: Sequence[int], labels: Sequence[int] | None) -> BagIndex:
     return BagIndex(tuple(f"bag{number}" for number in range(len(sizes))), offsets, known)
 
 
-def easy(seed: int = 0, per_class: int = 6, width: int = 4, distance: float = 6.0) -> tuple[Bags, Truth]:
-    """Deal ragged bags of noise, positive and negative in turn; one instance of a positive bag stands far out."""
+def easy(
+    seed: int = 0, per_class: int = 6, width: int = 4, distance: float = 6.0, smallest: int = 1
+) -> tuple[Bags, Truth]:
+    """Deal ragged bags of noise, positive and negative in turn; one instance of a positive bag stands far out.
+
+    A ``smallest`` bag of two leaves nothing to be said of a k of two.
+    """
     chance = np.random.default_rng(seed)
-    sizes = chance.integers(1, 6, 2 * per_class)
+    sizes = chance.integers(smallest, smallest + 5, 2 * per_class)
     index = index_of(sizes.tolist(), [1, 0] * per_class)
     features = chance.normal(size=(index.n_instances, width))
     positive = np.zeros(index.n_instances, dtype=bool)

@@ -49,7 +49,8 @@ def test_training_learns_a_problem_that_is_easy(answers: str, optimizer: str) ->
     assert bag_auroc(model, new) == 1.0
     assert average_precision(new_truth.positive, score(model, new).f) > 0.95
     assert (model.history.held_out_auroc or 0) > 0.95
-    assert model.history.warnings == ()
+    (note,) = model.history.warnings
+    assert note.startswith("k = 2 is above the size of")  # nothing else is to be said
 
 
 @pytest.mark.parametrize("loss", [MaxScore(), TopK(k=2), Drbl(robustness=Robustness.temperature(0.1))], ids=str)
@@ -299,7 +300,7 @@ def test_a_warm_start_that_has_seen_every_bag_is_judged_by_none() -> None:
     bags, _ = easy()
     after = fit(recipe(), bags, None, generator(), warm_start=trained(bags, held_out_folds=0))
     assert (after.history.held_out_auroc, after.history.best_step) == (None, 30)
-    assert "or a warm start that has seen them all" in after.history.warnings[0]
+    assert any("or a warm start that has seen them all" in warning for warning in after.history.warnings)
 
 
 def test_a_warm_start_from_other_bags_draws_folds_anew() -> None:

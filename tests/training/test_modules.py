@@ -25,6 +25,7 @@ def trained_with(module: nn.Module | Callable[[int], nn.Module], seed: int = 0, 
 
 
 def test_a_module_is_copied_and_trained_as_one_member() -> None:
+    torch.manual_seed(0)  # a module of the user's comes with its weights
     module = own(4)
     before = [parameter.detach().clone() for parameter in module.parameters()]
     model = trained_with(module, members=5, max_steps=60)

@@ -9,6 +9,8 @@ import torch
 
 from admil.bags import Bags, InstanceId, LabelBook
 from admil.errors import AdmilWarning, InvalidInput, TrainingDiverged
+from admil.functional import Robustness
+from admil.losses import Drbl, TopK
 from admil.models import ModuleEnsemble
 from admil.training import Progress, TrainingInterrupted, fit, score
 from tests.training.problems import bags_of, book_of, easy, generator, recipe, same_weights, trained
@@ -160,7 +162,7 @@ def test_one_bag_of_each_kind_trains_and_says_that_nothing_was_held_out() -> Non
 
 
 def test_holding_out_nothing_on_purpose_needs_no_warning() -> None:
-    assert trained(easy()[0], held_out_folds=0).history.warnings == ()
+    assert trained(easy(smallest=2)[0], held_out_folds=0).history.warnings == ()
 
 
 def test_an_implied_positive_is_trained_on() -> None:
@@ -169,3 +171,16 @@ def test_an_implied_positive_is_trained_on() -> None:
     said = trained(bags, labels=book_of(bags.index, {(0, 0): False, (0, 1): True}), held_out_folds=0)
     assert same_weights(implied, said)
     assert LabelBook(bags.index).of(InstanceId("bag0", 1)) is None
+
+
+def test_a_k_above_a_bags_size_is_clamped_and_said() -> None:
+    bags = bags_of([2, 5, 3], [1, 1, 0])
+    loss = Drbl(robustness=Robustness.effective(4))
+    (note,) = trained(bags, loss=loss, held_out_folds=0).history.warnings
+    assert note == (
+        "k = 4 is above the size of 1 positive bags (the smallest, 'bag0', has 2); "
+        "in each of them it counts as the bag's size"
+    )
+    (note,) = trained(bags, loss=TopK(k=6), held_out_folds=0).history.warnings
+    assert note.startswith("k = 6 is above the size of 2 positive bags")
+    assert trained(bags, loss=Drbl(robustness=Robustness.chi_square(9)), held_out_folds=0).history.warnings == ()

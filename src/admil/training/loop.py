@@ -16,6 +16,7 @@ from torch import Generator, Tensor, nn
 
 from admil.bags import BagIndex, BagSource, IntArray, LabelBook
 from admil.errors import AdmilWarning, InvalidInput, TrainingDiverged
+from admil.losses import Drbl, TopK
 from admil.models import ModuleEnsemble, Scaling, ScorerEnsemble
 from admil.training.folds import held_out_by_member, still_held_out
 from admil.training.judge import HeldOutJudge
@@ -82,6 +83,7 @@ def fit(
     """
     labels = LabelBook(bags.index) if labels is None else labels
     positive, notes = _usable_positive_bags(bags, labels)
+    notes += _clamped(recipe, bags.index)
     place = torch.device(device)
     seed = int(torch.randint(2**62, (), generator=generator))
     with _global_generators_seeded(place, seed):  # for modules of the user's; ours draw from generators
@@ -249,6 +251,26 @@ def _usable_positive_bags(bags: BagSource, labels: LabelBook) -> tuple[IntArray,
         if not len(positive):
             raise InvalidInput("every positive bag was answered negative throughout: nothing is left to train on")
     return positive, notes
+
+
+def _clamped(recipe: TrainingRecipe, index: BagIndex) -> tuple[str, ...]:
+    """Say which k is above the size of a positive bag, where it counts as that size."""
+    notes = []
+    sizes = index.sizes[index.positive]
+    wanted = {
+        loss.robustness.strength
+        for loss in recipe.member_losses
+        if isinstance(loss, Drbl) and loss.robustness.measure == "effective"
+    }
+    wanted |= {float(loss.k) for loss in recipe.member_losses if isinstance(loss, TopK)}
+    for k in sorted(wanted):
+        if (small := int((sizes < k).sum())) > 0:
+            least = index.ids[index.positive[int(sizes.argmin())]]
+            notes.append(
+                f"k = {k:g} is above the size of {small} positive bags (the smallest, {least!r}, has {sizes.min()}); "
+                "in each of them it counts as the bag's size"
+            )
+    return tuple(notes)
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def digits(
 
     >>> train, test = digits(seed=0)
     >>> train.bags
-    Bags(80 bags, 40 positive, 865 instances, 64 features)
+    Bags(80 bags, 40 positive, 919 instances, 64 features)
     """
     _check_request(train_bags, test_bags, sizes, positives)
     rng = np.random.default_rng(seed)

@@ -5,6 +5,7 @@ from admil.bags import Answer, Bags, InstanceId, LabelBook, Query, Scores
 from admil.errors import AdmilError, AdmilWarning
 from admil.functional import Robustness
 from admil.learner import Recipe
+from admil.store import BagStore
 from admil.training import TrainingRecipe, fit, score
 
 __version__ = "0.1.0"
@@ -15,6 +16,7 @@ __all__ = [
     "AdmilWarning",
     "Answer",
     "BagClassifier",
+    "BagStore",
     "Bags",
     "InstanceId",
     "LabelBook",

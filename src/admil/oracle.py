@@ -15,6 +15,7 @@ from torch import Generator
 
 from admil.bags import BagIndex, InstanceId, Query
 from admil.errors import InvalidInput
+from admil.store import BagStore
 
 __all__ = ["SimulatedAnnotator", "Truth"]
 
@@ -43,6 +44,28 @@ class Truth:
                 f"{'no' if self.index.labels[wrong[0]] else 'an'} instance of it is positive",
                 bag,
             )
+
+    @classmethod
+    def of_store(cls, store: BagStore) -> Truth:
+        """Read the truth of the bags of a store, or of some of them.
+
+        Raises:
+            InvalidInput: a bag has none.
+        """
+        positive = np.zeros(store.index.n_instances, dtype=bool)
+        missing = set(store.ids)
+        for bag, values in store.truth_rows():
+            if bag in missing:
+                start = store.index.offsets[store.index.number(bag)]
+                positive[start : start + len(values)] = values
+                missing.remove(bag)
+        if missing:
+            raise InvalidInput(
+                f"{store.path} holds no truth for {len(missing)} of these bags ({min(missing)!r}, …); "
+                "import it with them, or choose bags that have it",
+                min(missing),
+            )
+        return cls(store.index, positive)
 
     def __getitem__(self, instance: InstanceId) -> bool:
         return bool(self.positive[self.index.position(instance)])

@@ -22,13 +22,13 @@ from hypothesis import strategies as st
 from torch import Generator, nn
 
 from admil.api import ActiveLearner, load_model, save_model
-from admil.api.files import _document_digest
 from admil.bags import BagBatch, BagIndex, Bags, IntArray, LabelBook, Need, Query, QueryItem, Scores
 from admil.errors import AdmilError, CorruptFile, InvalidInput
 from admil.functional import Robustness
 from admil.learner import Recipe
 from admil.losses import Drbl, MaxScore
 from admil.sampling import BagPosterior, FEntropy, RandomSampler
+from admil.store.documents import document_digest
 from admil.training import fit, score
 from tests.training.problems import bags_of, easy, generator, recipe, same_weights, trained
 
@@ -177,6 +177,10 @@ def test_bags_that_lie_elsewhere_are_left_there(tmp_path: Path) -> None:
         @property
         def width(self) -> int:
             return self._bags.width
+
+        @property
+        def in_memory(self) -> bool:
+            return False
 
         def gather(self, bags: IntArray, out: torch.Tensor | None = None) -> BagBatch:
             return self._bags.gather(bags, out)
@@ -457,7 +461,7 @@ def test_a_document_with_a_right_checksum_but_wrong_contents_is_damaged_too(tmp_
     ):
         in_the_middle().save(tmp_path)
         edit(tmp_path / "learner.json", change)
-        edit(tmp_path / "learner.json", lambda c: c.update(sha256=_document_digest(c)))
+        edit(tmp_path / "learner.json", lambda c: c.update(sha256=document_digest(c)))
         with pytest.raises(CorruptFile, match=r"learner\.json is damaged|is missing"):
             ActiveLearner.load(tmp_path)
 

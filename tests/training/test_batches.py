@@ -143,8 +143,9 @@ def test_one_buffer_serves_every_step_and_grows_with_the_largest() -> None:
     large = found.read(np.array([0, 2]), np.array([3, 6]), NOTHING, NOTHING)
     again = found.read(np.array([2]), np.array([1]), NOTHING, NOTHING)
     assert small.features.data_ptr() != large.features.data_ptr()
-    assert again.features.data_ptr() == large.features.data_ptr() == found.buffer.data_ptr()
-    assert len(found.buffer) == 14
+    buffer = found.rooms[0].there
+    assert again.features.data_ptr() == large.features.data_ptr() == buffer.data_ptr()
+    assert len(buffer) == 14
     assert torch.equal(again.features, torch.cat([bags["bag2"], bags["bag1"]]))
 
 

@@ -226,6 +226,10 @@ def test_any_source_of_bags_can_be_trained_on_and_scored() -> None:
         def width(self) -> int:
             return self._bags.width
 
+        @property
+        def in_memory(self) -> bool:
+            return False
+
         def gather(self, bags: IntArray, out: torch.Tensor | None = None) -> BagBatch:
             return self._bags.gather(bags, out)
 

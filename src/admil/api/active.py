@@ -31,7 +31,7 @@ class ActiveLearner:
     and errors leave it as it was.
 
     Args:
-        bags: labelled training bags of both classes.
+        bags: labelled training bags of both classes: `Bags`, a `BagStore`, or any other `BagSource`.
         recipe: how to train and whom to ask; a `Recipe` or the name of one.
         seed: the source of all randomness: same seed and answers, same questions.
         device: where to train.
@@ -149,7 +149,8 @@ class ActiveLearner:
 
         Args:
             path: the folder; made if need be, replaced file by file if there.
-            include_bags: whether to write the features too; without them `load` needs ``bags``.
+            include_bags: whether to write the features too; without them, and where the bags lie in a
+                store of their own, `load` needs ``bags``.
         """
         bags = self.bags if isinstance(self.bags, Bags) and include_bags else None
         groups = self._trainer.groups
@@ -161,7 +162,7 @@ class ActiveLearner:
     def load(
         cls,
         path: str | Path,
-        bags: Bags | None = None,
+        bags: BagSource | None = None,
         *,
         device: torch.device | str = "cpu",
         module: nn.Module | ModuleMaker | None = None,

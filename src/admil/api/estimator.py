@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
-from admil.bags import Answer, AnswerValue, Bags, InstanceId, IntArray, LabelBook
+from admil.bags import Answer, AnswerValue, BagIndex, Bags, BagSource, InstanceId, IntArray, LabelBook
 from admil.errors import AnswerConflict, InvalidInput, NotFitted, UnknownInstance
 from admil.functional import Robustness
 from admil.losses import Drbl
@@ -27,7 +27,8 @@ _LEAST_FOR_CALIBRATION = 5
 class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Learn from bag labels; predict bags and instances.
 
-    ``X`` is a list of (n_i, D) arrays, ``y`` their labels, 0/1 or -1/+1.  Works in `cross_val_score`,
+    ``X`` is a list of (n_i, D) arrays, ``y`` their labels, 0/1 or -1/+1; or ``X`` is a `Bags`, a `BagStore` or
+    another `BagSource`, which holds its labels itself.  Works in `cross_val_score`,
     `GridSearchCV` and `clone`.  Parameters left at None are taken from ``recipe``.
 
     Bag probabilities are calibrated on bags that members of the ensemble held out of their training,
@@ -71,26 +72,24 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def fit(
         self,
-        X: Sequence[ArrayLike],
-        y: ArrayLike,
+        X: Sequence[ArrayLike] | BagSource,
+        y: ArrayLike | None = None,
         instance_labels: Mapping[tuple[int, int], Any] | Sequence[Sequence[Any] | None] | None = None,
         groups: Sequence[object] | None = None,
     ) -> Self:
         """Train on bags and, where there are any, instance labels.
 
         Args:
-            X: (n_i, D) arrays.
-            y: one label per bag.
+            X: (n_i, D) arrays, or a `BagSource`.
+            y: one label per bag; None where ``X`` holds them.
             instance_labels: known instances: by (bag number, index), or a list with, for every bag,
                 None or one value per instance.  A value is true, false, or None or nan for unknown.
             groups: one per bag; a group is never split between training and held-out bags.
         """
         if isinstance(self.random_state, bool) or not isinstance(self.random_state, int | np.integer):
             raise InvalidInput(f"random_state is a whole number, got {self.random_state!r}", self.random_state)
-        given = np.asarray(y)
-        bags = Bags.from_arrays(X, given)
-        assert bags.labels is not None
-        labels = LabelBook(bags.index).extended(_answers(bags.labels, bags.index.sizes, instance_labels))
+        bags, given = _labelled(X, y)
+        labels = LabelBook(bags.index).extended(_answers(bags.index, instance_labels))
         generator = torch.Generator().manual_seed(int(self.random_state))
         self.model_: TrainedModel = fit(self._recipe(), bags, labels, generator, self.device, groups)
         self.classes_ = np.unique(given)
@@ -98,28 +97,28 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self._calibration = _calibration(self.model_, bags)
         return self
 
-    def predict(self, X: Sequence[ArrayLike]) -> NDArray[Any]:
+    def predict(self, X: Sequence[ArrayLike] | BagSource) -> NDArray[Any]:
         """Return the label of each bag, (B,), in the coding of ``y``."""
         positive = self.predict_proba(X)[:, 1] > 0.5
         chosen: NDArray[Any] = self.classes_[positive.astype(int)]
         return chosen
 
-    def predict_proba(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
+    def predict_proba(self, X: Sequence[ArrayLike] | BagSource) -> NDArray[np.float64]:
         """Return the probabilities of a negative and a positive bag, (B, 2)."""
         slope, shift = self._fitted_calibration()
         positive = 1 / (1 + np.exp(-np.clip(slope * self.decision_function(X) + shift, -500, 500)))
         return np.stack([1 - positive, positive], axis=1)
 
-    def decision_function(self, X: Sequence[ArrayLike]) -> NDArray[np.float64]:
+    def decision_function(self, X: Sequence[ArrayLike] | BagSource) -> NDArray[np.float64]:
         """Return the logit of the highest instance of each bag, (B,)."""
         return np.array([_logit(scores.max()) for scores in self.score_instances(X)])
 
-    def score_instances(self, X: Sequence[ArrayLike]) -> list[NDArray[np.float64]]:
+    def score_instances(self, X: Sequence[ArrayLike] | BagSource) -> list[NDArray[np.float64]]:
         """Return the score in [0, 1] of every instance, an array per bag."""
         self._fitted_calibration()
-        return score(self.model_, Bags.from_arrays(X)).split()
+        return score(self.model_, _as_source(X)).split()
 
-    def predict_instances(self, X: Sequence[ArrayLike]) -> list[NDArray[Any]]:
+    def predict_instances(self, X: Sequence[ArrayLike] | BagSource) -> list[NDArray[Any]]:
         """Return the label of every instance, an array per bag, in the coding of ``y``."""
         return [self.classes_[(scores > 0.5).astype(int)] for scores in self.score_instances(X)]
 
@@ -137,17 +136,36 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return self._calibration
 
 
+def _as_source(X: Sequence[ArrayLike] | BagSource) -> BagSource:
+    return X if isinstance(X, BagSource) else Bags.from_arrays(X)
+
+
+def _labelled(X: Sequence[ArrayLike] | BagSource, y: ArrayLike | None) -> tuple[BagSource, NDArray[Any]]:
+    """Return the bags with their labels, and the labels as they were given."""
+    if not isinstance(X, BagSource):
+        if y is None:
+            raise InvalidInput("y is needed: one label per bag, 0/1 or -1/+1")
+        given = np.asarray(y)
+        return Bags.from_arrays(X, given), given
+    if X.index.labels is None:
+        raise InvalidInput("these bags have no labels; for a store choose those that have: store.where(labelled=True)")
+    if y is not None and not np.array_equal(np.asarray(y), X.index.labels):
+        raise InvalidInput("y differs from the labels that the bags hold; leave y out, or correct one of them")
+    return X, X.index.labels
+
+
 def _answers(
-    labels: IntArray, sizes: IntArray, known: Mapping[tuple[int, int], Any] | Sequence[Sequence[Any] | None] | None
+    index: BagIndex, known: Mapping[tuple[int, int], Any] | Sequence[Sequence[Any] | None] | None
 ) -> list[Answer]:
     """Return answers about instances of positive bags; those of negative bags may only repeat the label."""
     answers = []
-    for (bag, i), value in _pairs(sizes, known):
+    assert index.labels is not None
+    for (bag, i), value in _pairs(index.sizes, known):
         answer = _instance_answer(bag, i, value)
         if answer is None:
             continue
-        if labels[bag] == 1:
-            answers.append(Answer(InstanceId(str(bag), i), answer))
+        if index.labels[bag] == 1:
+            answers.append(Answer(InstanceId(index.ids[bag], i), answer))
         elif answer is AnswerValue.POSITIVE:
             raise AnswerConflict(f"instance {i} of bag {bag} is labelled positive but the bag negative", (bag, i))
     return answers
@@ -189,7 +207,7 @@ def _instance_answer(bag: int, i: int, value: Any) -> AnswerValue | None:
     raise InvalidInput(f"instance {i} of bag {bag}: expected true, false, None or nan, got {value!r}", value)
 
 
-def _calibration(model: TrainedModel, bags: Bags) -> tuple[float, float]:
+def _calibration(model: TrainedModel, bags: BagSource) -> tuple[float, float]:
     """Fit (slope, shift) of bag probabilities on the logits of held-out bags; (1, 0) where too few are."""
     held_out = model.history.held_out_scores
     labels = np.array([bags.index.labels[bags.index.number(bag)] for bag in held_out])  # type: ignore[index]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -22,11 +21,12 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
-from admil.bags import Answer, AnswerValue, BagIndex, Bags, InstanceId, LabelBook, Query, QueryItem
+from admil.bags import Answer, AnswerValue, BagIndex, Bags, BagSource, InstanceId, LabelBook, Query, QueryItem
 from admil.errors import CorruptFile, InvalidInput
 from admil.learner import LearnerState, Recipe, RoundRecord
 from admil.models import ModuleEnsemble, Scaling
 from admil.sampling import BuiltinSampler, Sampler
+from admil.store.documents import read_document, write_bytes, write_document
 from admil.training import Check, ModuleMaker, TrainedModel, TrainingHistory, TrainingRecipe, build_scorer
 
 __all__ = ["load_learner", "load_model", "save_learner", "save_model"]
@@ -74,8 +74,8 @@ def save_learner(
 
 
 def load_learner(
-    folder: Path, bags: Bags | None, module: nn.Module | ModuleMaker | None, sampler: Sampler | None
-) -> tuple[Bags, Recipe, LearnerState, list[int] | None]:
+    folder: Path, bags: BagSource | None, module: nn.Module | ModuleMaker | None, sampler: Sampler | None
+) -> tuple[BagSource, Recipe, LearnerState, list[int] | None]:
     """Read what `save_learner` wrote; ``bags``, ``module`` and ``sampler`` replace what was not written."""
     content = _read_document(folder / _LEARNER, "admil-learner")
     with _clear_errors(folder / _LEARNER):
@@ -176,7 +176,7 @@ def _write_bags(bags: Bags, folder: Path) -> dict[str, str]:
     return _write_tensors(folder, "bags", save_tensors(tensors, metadata={"ids": json.dumps(bags.ids)}))
 
 
-def _bags_of(content: Mapping[str, Any], folder: Path, bags: Bags | None) -> Bags:
+def _bags_of(content: Mapping[str, Any], folder: Path, bags: BagSource | None) -> BagSource:
     if bags is None:
         if content["bags"] is None:
             raise InvalidInput(f"{folder} was saved without its bags; pass bags=… to load it")
@@ -210,39 +210,12 @@ def _read_checked(folder: Path, entry: Mapping[str, str]) -> bytes:
 
 
 def _read_document(path: Path, format_: str) -> dict[str, Any]:
-    content = _read_json(path)
-    if content.get("format") != format_:
-        raise CorruptFile(f"{path} is no {format_} file but {content.get('format')!r}", path)
-    if content.get("version") != _VERSION:
-        raise CorruptFile(
-            f"{path} has version {content.get('version')!r}, this admil reads version {_VERSION}; "
-            "load it with the admil that wrote it",
-            path,
-        )
-    if content.get("sha256") != _document_digest(content):
-        raise CorruptFile(
-            f"{path} is damaged or was edited: its checksum is not the one written; restore it from a copy", path
-        )
-    return content
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise CorruptFile(f"there is no {path.name} in {path.parent}; give the folder that save() wrote", path)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise CorruptFile(f"{path} is no JSON: {error}", path) from error
-    if not isinstance(content, dict):
-        raise CorruptFile(f"{path} holds {type(content).__name__}, expected an object", path)
-    return content
+    return read_document(path, format_, _VERSION, "save()")
 
 
 def _write_document(path: Path, format_: str, content: Mapping[str, Any]) -> None:
-    """Write a document with its checksum, then delete the tensors that none of the folder names any more."""
-    document = {"format": format_, "version": _VERSION, **content}
-    document["sha256"] = _document_digest(document)
-    _write_bytes(path, json.dumps(document, indent=1, allow_nan=False).encode())
+    """Write a document, then delete the tensors that none of the folder names any more."""
+    write_document(path, format_, _VERSION, content)
     beside = [path.with_name(name) for name in (_LEARNER, _MODEL)]
     named = "".join(other.read_text(encoding="utf-8", errors="replace") for other in beside if other.is_file())
     for tensors in (*path.parent.glob("weights-*.safetensors"), *path.parent.glob("bags-*.safetensors")):
@@ -250,29 +223,12 @@ def _write_document(path: Path, format_: str, content: Mapping[str, Any]) -> Non
             tensors.unlink()
 
 
-def _document_digest(document: Mapping[str, Any]) -> str:
-    rest = {name: value for name, value in document.items() if name != "sha256"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
 def _write_tensors(folder: Path, kind: str, data: bytes) -> dict[str, str]:
     digest = hashlib.sha256(data).hexdigest()
     path = folder / f"{kind}-{digest[:16]}.safetensors"
     if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-        _write_bytes(path, data)
+        write_bytes(path, data)
     return {"file": path.name, "sha256": digest}
-
-
-def _write_bytes(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 class _clear_errors:  # noqa: N801  # a context manager reads like a function

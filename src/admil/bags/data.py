@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ class BagBatch:
     features: Tensor
 
 
+@runtime_checkable
 class BagSource(Protocol):
     """What training and scoring need of bags, wherever they lie."""
 
@@ -43,6 +44,10 @@ class BagSource(Protocol):
     @property
     def width(self) -> int:
         """The number of features of an instance, D."""
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether reading is so quick that a thread that reads ahead would not pay."""
 
     def gather(self, bags: IntArray, out: Tensor | None = None) -> BagBatch:
         """Read whole bags; into the first rows of ``out`` (its dtype decides) where one is given."""
@@ -134,6 +139,11 @@ class Bags:
     def width(self) -> int:
         """The number of features of an instance, D."""
         return int(self.features.shape[1])
+
+    @property
+    def in_memory(self) -> bool:
+        """True."""
+        return True
 
     def gather(self, bags: IntArray, out: Tensor | None = None) -> BagBatch:
         """Read whole bags; see `BagSource.gather`."""

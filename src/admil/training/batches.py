@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from torch import Generator, Tensor
 
 from admil.bags import BagSource, IntArray, LabelBook, LabelState
 from admil.functional import Padding
+from admil.training.ahead import Room, one_ahead
 from admil.training.recipe import TrainingRecipe
 
 __all__ = ["StepBatch", "StepReader"]
@@ -47,40 +50,48 @@ class StepBatch:
 
 
 class StepReader:
-    """Reads step after step into one buffer that grows to the largest step and is then reused."""
+    """Reads step after step into buffers that are reused; bags on disk are read a step ahead, in a thread."""
 
     def __init__(self, recipe: TrainingRecipe, bags: BagSource, labels: LabelBook, device: torch.device) -> None:
         self.recipe, self.bags, self.labels, self.device = recipe, bags, labels, device
-        self.dtype = torch.bfloat16 if recipe.precision == "bfloat16" else torch.float32
-        self.buffer = torch.empty((0, bags.width), dtype=self.dtype, device=device)
+        dtype = torch.bfloat16 if recipe.precision == "bfloat16" else torch.float32
+        self.rooms = [Room(bags, dtype, device) for _ in range(1 if bags.in_memory else 2)]
         self.known_positive = _taught(recipe, labels)
         self.in_loss = labels.state != LabelState.NEGATIVE if recipe.remove_known_negatives else None
 
     def steps(self, positive: IntArray, negative: IntArray, generator: Generator) -> Iterator[StepBatch]:
-        """Yield batches for ever: both sides in shuffled passes of their own."""
+        """Yield batches for ever: both sides in shuffled passes of their own.
+
+        A batch's features are overwritten once the one after it is asked for.
+        """
         positives = _passes(positive, self.recipe.bags_per_side, generator)
         negatives = _passes(negative, self.recipe.bags_per_side, generator)
-        for some_positive, some_negative in zip(positives, negatives, strict=True):
-            yield self.read(some_positive, some_negative, *self._drawn_answers(generator))
+        jobs = (
+            partial(self.read, some_positive, some_negative, *self._drawn_answers(generator), room)
+            for some_positive, some_negative, room in zip(positives, negatives, cycle(self.rooms), strict=False)
+        )
+        yield from one_ahead(jobs, thread=not self.bags.in_memory)
 
-    def read(self, positive: IntArray, negative: IntArray, known: IntArray, refuted: IntArray) -> StepBatch:
+    def read(
+        self, positive: IntArray, negative: IntArray, known: IntArray, refuted: IntArray, room: Room | None = None
+    ) -> StepBatch:
         """Read one step: whole bags, then single answered instances, one after another."""
         sizes = self.bags.index.sizes
         n_positive, n_negative = int(sizes[positive].sum()), int(sizes[negative].sum())
         answered = np.concatenate([known, refuted])
-        rows = n_positive + n_negative + len(answered)
-        if rows > len(self.buffer):
-            self.buffer = torch.empty((rows, self.bags.width), dtype=self.dtype, device=self.device)
-        self.bags.gather(np.concatenate([positive, negative]), out=self.buffer)
-        if len(answered):
-            self.bags.rows(answered, out=self.buffer[n_positive + n_negative :])
+
+        def fill(out: Tensor) -> None:
+            self.bags.gather(np.concatenate([positive, negative]), out=out)
+            if len(answered):
+                self.bags.rows(answered, out=out[n_positive + n_negative :])
+
         padding = self._padding(positive)
         return StepBatch(
             positive=positive,
             negative=negative,
             answered=answered,
             n_known_positive=len(known),
-            features=self.buffer[:rows],
+            features=(room or self.rooms[0]).read(n_positive + n_negative + len(answered), fill),
             positive_padding=padding,
             positive_mask=self._loss_mask(positive, padding),
             negative_padding=self._padding(negative),

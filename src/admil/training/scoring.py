@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from itertools import cycle
 
 import numpy as np
 import torch
@@ -12,12 +14,16 @@ from admil.bags import BagIndex, BagSource, IntArray, LabelBook, LabelState, Nee
 from admil.errors import InvalidInput
 from admil.functional import Padding, Robustness, disagreement, gini, robust_score, robust_weights
 from admil.models import Scorer
+from admil.training.ahead import Room, one_ahead
 from admil.training.model import TrainedModel
 
 __all__ = ["member_logits", "read_in_chunks", "score"]
 
 _ROWS = 16_384
-"""Instances read at a time."""
+"""Instances read or padded at a time, at most."""
+
+_ENTRIES = 2**22
+"""Features read at a time, at most: 16 MiB in float32."""
 
 
 def score(
@@ -63,14 +69,19 @@ def score(
 
 
 def read_in_chunks(bags: BagSource, numbers: IntArray, device: torch.device) -> Iterator[Tensor]:
-    """Yield the features of whole bags, about 16,000 instances at a time; a buffer is reused."""
-    buffer = torch.empty((0, bags.width), device=device)
-    for some in _runs(bags.index, numbers):
-        rows = int(bags.index.sizes[some].sum())
-        if rows > len(buffer):
-            buffer = torch.empty((rows, bags.width), device=device)
-        bags.gather(some, out=buffer)
-        yield buffer[:rows]
+    """Yield the features of whole bags, some thousand instances at a time.
+
+    Each is overwritten once the one after it is asked for.  A bag may end in another chunk than it began in,
+    so that one huge bag takes no more memory than many small ones.
+    """
+    positions = bags.index.positions(numbers)
+    at_once = max(1, min(_ROWS, _ENTRIES // bags.width))
+    rooms = [Room(bags, torch.float32, device) for _ in range(1 if bags.in_memory else 2)]
+    jobs = (
+        partial(room.read, len(some), partial(bags.rows, some))
+        for some, room in zip(np.split(positions, range(at_once, len(positions), at_once)), cycle(rooms), strict=False)
+    )
+    yield from one_ahead(jobs, thread=not bags.in_memory)
 
 
 def member_logits(scorer: Scorer, bags: BagSource, numbers: IntArray, device: torch.device) -> Tensor:

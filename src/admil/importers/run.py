@@ -1,0 +1,153 @@
+"""Running an import: from a source into a store, bag by bag, to be stopped and gone on with at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from admil.errors import AdmilError, InvalidInput
+from admil.importers.labels import LabelFile
+from admil.importers.source import BagReader, Importer, ReadBag
+from admil.store import PART_BYTES, DtypeName, StoreWriter
+
+__all__ = ["ImportReport", "Missing", "run_import"]
+
+Missing = Literal["error", "skip"]
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import did.
+
+    Attributes:
+        added: bags that were added.
+        instances: their instances.
+        present: bags that the store had from this source already.
+        skipped: bags left out because they had no label, or labels without a bag.
+        left_out: a sentence for each bag or instance that could not be read and was left out.
+    """
+
+    added: int = 0
+    instances: int = 0
+    present: int = 0
+    skipped: int = 0
+    left_out: tuple[str, ...] = ()
+
+
+def run_import(
+    importer: Importer,
+    store: str | Path,
+    *,
+    labels: LabelFile | None = None,
+    missing: Missing = "error",
+    skip_errors: bool = False,
+    dtype: DtypeName | None = None,
+    split: str | None = None,
+    part_bytes: int = PART_BYTES,
+    on_bag: Callable[[int, int], None] | None = None,
+) -> ImportReport:
+    """Import all bags of a source that the store does not have yet.
+
+    The store is made if need be.  Memory holds one bag at a time and the rows of the open part's tables.
+    Stopped at any moment, the same call goes on where the last finished part ended and the store becomes
+    the one that an uninterrupted import makes; run again after that, it adds nothing.
+
+    Args:
+        importer: where the bags come from.
+        store: the store's folder.
+        labels: labels (and splits) by bag id; they go before what the source says.
+        missing: what to do with a bag that has no line in ``labels``, and a line without a bag: an
+            ``error`` before anything is read, or ``skip`` and count them.
+        skip_errors: whether a bag that cannot be read is left out, with its reason, instead of ending the import.
+        dtype: what features are kept in; None keeps theirs.
+        split: split of bags for which neither ``labels`` nor the source names one.
+        part_bytes: features after which a shard is closed.
+        on_bag: called with the bags seen so far and their number.
+    """
+    ids = importer.ids()
+    _check_distinct(ids, importer)
+    chosen = set(ids)
+    skipped = 0
+    if labels is not None:
+        chosen, skipped = _matched(ids, labels, missing)
+    report = _Tally(skipped=skipped)
+    with StoreWriter(store, dtype, importer.features, importer.source, part_bytes) as writer:
+        for seen, bag in enumerate(importer.bags(), start=1):
+            if bag.id in writer.done:
+                report.present += 1
+            elif bag.id in chosen:
+                _take(bag, writer, labels, split, skip_errors, report)
+            if on_bag is not None:
+                on_bag(seen, len(ids))
+    return ImportReport(report.added, report.instances, report.present, report.skipped, tuple(report.left_out))
+
+
+@dataclass
+class _Tally:
+    """An `ImportReport` while it grows."""
+
+    added: int = 0
+    instances: int = 0
+    present: int = 0
+    skipped: int = 0
+    left_out: list[str] = field(default_factory=list)
+
+
+def _take(
+    bag: BagReader, writer: StoreWriter, labels: LabelFile | None, split: str | None, skip_errors: bool, report: _Tally
+) -> None:
+    try:
+        read = bag.read()
+        label, own_split = _label_of(bag.id, read, labels)
+        writer.add(bag.id, read.features, label, own_split or split, read.instances, read.truth)
+    except AdmilError as error:
+        if not skip_errors:
+            raise
+        report.left_out.append(str(error))
+        return
+    report.left_out += read.left_out
+    report.added += 1
+    report.instances += len(read.features)
+
+
+def _label_of(bag: str, read: ReadBag, labels: LabelFile | None) -> tuple[int | None, str | None]:
+    if labels is None:
+        return read.label, read.split
+    label, split = labels[bag]
+    return read.label if label is None else label, split or read.split
+
+
+def _check_distinct(ids: Iterable[str], importer: Importer) -> None:
+    seen: set[str] = set()
+    for bag in ids:
+        if bag in seen:
+            raise InvalidInput(
+                f"bag {bag!r} comes more than once in {importer.source.name}; bag ids must be distinct", bag
+            )
+        seen.add(bag)
+
+
+def _matched(ids: Iterable[str], labels: LabelFile, missing: Missing) -> tuple[set[str], int]:
+    """Return the bags that have a line in the label file, and how many bags and lines were left over."""
+    there = set(ids)
+    unlabelled, without_bag = sorted(there - labels.keys()), sorted(labels.keys() - there)
+    if missing == "error":
+        if without_bag:
+            raise InvalidInput(
+                f"{labels.path} names {len(without_bag)} bags that have no features: {_first(without_bag)}; "
+                "add their files, remove their lines, or leave them out with --missing skip",
+                without_bag,
+            )
+        if unlabelled:
+            raise InvalidInput(
+                f"{len(unlabelled)} bags have no line in {labels.path}: {_first(unlabelled)}; "
+                "add lines (an empty label says not known), or leave them out with --missing skip",
+                unlabelled,
+            )
+    return there & labels.keys(), len(unlabelled) + len(without_bag)
+
+
+def _first(names: list[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")

@@ -1,0 +1,103 @@
+"""JSON documents that carry their own checksum, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from admil.errors import CorruptFile
+
+__all__ = ["document_digest", "file_digest", "read_document", "sync_folder", "write_bytes", "write_document"]
+
+_CHUNK = 2**20
+
+
+def write_document(path: Path, format_: str, version: int, content: Mapping[str, Any]) -> None:
+    """Write a document with its format, version and checksum; it replaces the old one in one move."""
+    document = {"format": format_, "version": version, **content}
+    document["sha256"] = document_digest(document)
+    write_bytes(path, json.dumps(document, indent=1, allow_nan=False).encode())
+
+
+def read_document(path: Path, format_: str, version: int, maker: str) -> dict[str, Any]:
+    """Read what `write_document` wrote.
+
+    Args:
+        path: the file.
+        format_: what it must say it is.
+        version: the version that it must have.
+        maker: what writes such files, for the message where there is none.
+
+    Raises:
+        CorruptFile: missing, damaged, edited, or another format or version.
+    """
+    content = _read_json(path, maker)
+    if content.get("format") != format_:
+        raise CorruptFile(f"{path} is no {format_} file but {content.get('format')!r}", path)
+    if content.get("version") != version:
+        raise CorruptFile(
+            f"{path} has version {content.get('version')!r}, this admil reads version {version}; "
+            "load it with the admil that wrote it",
+            path,
+        )
+    if content.get("sha256") != document_digest(content):
+        raise CorruptFile(
+            f"{path} is damaged or was edited: its checksum is not the one written; restore it from a copy", path
+        )
+    return content
+
+
+def document_digest(document: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of all of a document but its own checksum."""
+    rest = {name: value for name, value in document.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file beside its place and move it in once it is on the disk."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync_folder(path.parent)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the system can."""
+    if os.name == "nt":  # Windows cannot open a folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_json(path: Path, maker: str) -> dict[str, Any]:
+    if not path.is_file():
+        raise CorruptFile(f"there is no {path.name} in {path.parent}; give the folder that {maker} wrote", path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CorruptFile(f"{path} is no JSON: {error}", path) from error
+    if not isinstance(content, dict):
+        raise CorruptFile(f"{path} holds {type(content).__name__}, expected an object", path)
+    return content

@@ -1,0 +1,161 @@
+"""What lies where in a store, and the header that names it all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import pyarrow as pa
+import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from admil.errors import CorruptFile
+from admil.store.documents import read_document, write_document
+
+__all__ = ["BAG_SCHEMA", "DTYPES", "KNOWN_COLUMNS", "TRUTH_SCHEMA", "DtypeName", "Header", "Part", "Source"]
+
+HEADER = "store.json"
+_FORMAT, _VERSION = "admil-store", 1
+
+DtypeName = Literal["float16", "bfloat16", "float32"]
+
+DTYPES: dict[DtypeName, torch.dtype] = {
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float32": torch.float32,
+}
+"""The types that a store can keep features in."""
+
+BAG_SCHEMA = pa.schema(
+    [
+        pa.field("bag", pa.string(), nullable=False),
+        pa.field("label", pa.int8()),
+        pa.field("split", pa.string()),
+        pa.field("shard", pa.string(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("checksum", pa.string(), nullable=False),
+    ]
+)
+"""The manifest: a row per bag."""
+
+TRUTH_SCHEMA = pa.schema(
+    [
+        pa.field("bag", pa.string(), nullable=False),
+        pa.field("positive", pa.list_(pa.bool_()), nullable=False),
+    ]
+)
+"""The truth: a row per bag, a value per instance."""
+
+KNOWN_COLUMNS: dict[str, pa.DataType] = {
+    "path": pa.string(),
+    "left": pa.int32(),
+    "top": pa.int32(),
+    "right": pa.int32(),
+    "bottom": pa.int32(),
+    "text": pa.string(),
+    "x": pa.float64(),
+    "y": pa.float64(),
+    "begin": pa.float64(),
+    "end": pa.float64(),
+}
+"""Instance columns whose meaning is fixed: a picture and a box in it, a text, coordinates, a time span in seconds."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Part(_Strict):
+    """A shard and the tables about its bags, written together and never changed.
+
+    Attributes:
+        name: six digits, the name of its files.
+        bags: how many bags.
+        instances: how many rows its shard has.
+        shard_bytes: size of the shard's file.
+        manifest: SHA-256 of its bags file.
+        details: SHA-256 of its instances file, if it has one.
+        truth: SHA-256 of its truth file, if it has one.
+        source: number of the import it came from, in the header's list.
+    """
+
+    name: str = Field(pattern=r"^\d{6}$")
+    bags: int = Field(ge=1)
+    instances: int = Field(ge=1)
+    shard_bytes: int = Field(ge=1)
+    manifest: str
+    details: str | None = None
+    truth: str | None = None
+    source: int | None = None
+
+
+class Source(_Strict):
+    """Where bags came from, so that an import can be resumed and repeated.
+
+    Attributes:
+        kind: the importer.
+        name: what it read, without the folder it lay in.
+        options: how it read it.
+        complete: whether it came to its end.
+    """
+
+    kind: str
+    name: str
+    options: dict[str, Any] = {}
+    complete: bool = False
+
+    def same(self, other: Source) -> bool:
+        """Tell whether both are the same import, finished or not."""
+        return (self.kind, self.name, self.options) == (other.kind, other.name, other.options)
+
+
+class Header(_Strict):
+    """What store.json says.
+
+    Attributes:
+        dtype: type of the features.
+        width: features of an instance; 0 while the store is empty.
+        parts: the parts, in order.
+        sources: the imports so far.
+        features: how the features were made, where that is known.
+    """
+
+    dtype: DtypeName
+    width: int = Field(ge=0)
+    parts: tuple[Part, ...] = ()
+    sources: tuple[Source, ...] = ()
+    features: dict[str, Any] | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the header of a store."""
+        path = folder / HEADER
+        content = read_document(path, _FORMAT, _VERSION, "an import")
+        fields = {name: value for name, value in content.items() if name not in ("format", "version", "sha256")}
+        for name in ("parts", "sources"):
+            if isinstance(fields.get(name), list):
+                fields[name] = tuple(fields[name])
+        try:
+            return cls.model_validate(fields)
+        except ValidationError as error:
+            raise CorruptFile(f"{path} does not say what a store must: {error.errors()[0]['msg']}", path) from error
+
+    def write(self, folder: Path) -> None:
+        """Write the header in one move; from then on the store is what it says."""
+        write_document(folder / HEADER, _FORMAT, _VERSION, self.model_dump(mode="json"))
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """The type of the features."""
+        return DTYPES[self.dtype]
+
+
+def part_files(folder: Path, name: str) -> dict[str, Path]:
+    """Return the files of a part by what they hold."""
+    return {
+        "features": folder / "features" / f"{name}.safetensors",
+        "bags": folder / "bags" / f"{name}.parquet",
+        "instances": folder / "instances" / f"{name}.parquet",
+        "truth": folder / "truth" / f"{name}.parquet",
+    }

@@ -1,0 +1,62 @@
+"""Who may write to a store's folder: one process at a time, and only where no other data lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from admil.errors import CorruptFile, InvalidInput
+from admil.store.layout import HEADER, part_files
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows: two writers at once are then the user's to avoid
+    fcntl = None
+
+__all__ = ["StoreLock"]
+
+_LOCK = "store.lock"
+
+
+class StoreLock:
+    """Holds a store's folder for writing; the system lets go of it when the process ends, however it ends.
+
+    Args:
+        folder: the store's folder; made if need be.
+        new: True where no store may be there yet, False where one must be, None for either.
+    """
+
+    def __init__(self, folder: Path, new: bool | None) -> None:
+        _check(folder, new)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.file: BinaryIO | None = (folder / _LOCK).open("ab")
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.file.close()
+            raise InvalidInput(f"another process is writing to {folder}; wait until it has finished", folder) from None
+
+    def release(self) -> None:
+        """Let others write."""
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+def _check(folder: Path, new: bool | None) -> None:
+    there = (folder / HEADER).exists()
+    if new is True and there:
+        raise InvalidInput(f"there is a store in {folder} already; append to it, or choose another folder", folder)
+    if new is False and not there:
+        raise CorruptFile(f"there is no {HEADER} in {folder}; give the folder of a store", folder)
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file; a store is a folder: choose another name", folder)
+    if there or not folder.exists():
+        return
+    ours = {HEADER, _LOCK, *part_files(folder, "x")}
+    foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours and path.suffix != ".part")
+    if foreign:
+        raise InvalidInput(f"{folder} holds other files ({foreign[0]}, …); choose an empty or a new folder", folder)

@@ -1,0 +1,113 @@
+"""The Parquet tables of a part: its bags, its instances, its truth."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from admil.errors import CorruptFile, InvalidInput
+from admil.store.documents import file_digest, sync_folder
+from admil.store.layout import KNOWN_COLUMNS
+
+__all__ = ["check_file", "details_table", "read_table", "truth_rows", "write_table"]
+
+_ROW_GROUP = 20_000
+
+
+def write_table(table: pa.Table, path: Path) -> str:
+    """Write a table and see it to the disk; return the file's SHA-256.  Same table, same bytes."""
+    with path.open("wb") as file:
+        pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP)
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
+    return file_digest(path)
+
+
+def read_table(path: Path, digest: str, schema: pa.Schema | None = None) -> pa.Table:
+    """Read a table whose checksum is known.
+
+    Raises:
+        CorruptFile: missing, damaged, or with other columns.
+    """
+    check_file(path, digest)
+    try:
+        table = pq.read_table(path, memory_map=False)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptFile(f"{path} is no Parquet file: {error}", path) from error
+    if schema is not None and not table.schema.equals(schema):
+        raise CorruptFile(f"{path} has columns {table.schema.names}, expected {schema.names}", path)
+    return table
+
+
+def check_file(path: Path, digest: str) -> None:
+    """Raise `CorruptFile` unless the file is the one that was written."""
+    if not path.is_file():
+        raise CorruptFile(f"{path} is missing; the store was not copied whole", path)
+    if file_digest(path) != digest:
+        raise CorruptFile(f"{path} is damaged: its checksum is not the one written; restore it from a copy", path)
+
+
+def details_table(bag: str, count: int, columns: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:
+    """Return the instance rows of a bag, in the columns of the store.
+
+    Args:
+        bag: its id.
+        count: its instances.
+        columns: what is known of them, a value each.
+        schema: the store's columns; None where this bag is the first with any.
+    """
+    arrays: dict[str, pa.Array] = {
+        "bag": pa.array([bag] * count, pa.string()),
+        "index": pa.array(np.arange(count), pa.int32()),
+    }
+    for name, values in columns.items():
+        if name in arrays:
+            raise InvalidInput(f"bag {bag!r}: an instance column cannot be named {name!r}; rename it", name)
+        if len(values) != count:
+            raise InvalidInput(f"bag {bag!r}: column {name!r} has {len(values)} values for {count} instances", bag)
+        arrays[name] = _as_array(bag, name, values, schema)
+    if schema is None:
+        return pa.table(arrays)
+    if unknown := sorted(set(arrays) - set(schema.names)):
+        raise InvalidInput(
+            f"bag {bag!r} brings instance column {unknown[0]!r}, which earlier bags of this store did not have "
+            f"({', '.join(schema.names[2:]) or 'none'}); give every bag the same columns",
+            bag,
+        )
+    return pa.table({field.name: arrays.get(field.name, pa.nulls(count, field.type)) for field in schema}, schema)
+
+
+def _as_array(bag: str, name: str, values: Any, schema: pa.Schema | None) -> pa.Array:
+    wanted = KNOWN_COLUMNS.get(name)
+    if schema is not None and name in schema.names:
+        wanted = schema.field(name).type
+    data = values.astype(object) if isinstance(values, np.ndarray) and values.dtype.kind in "US" else values
+    try:
+        array = pa.array(data, wanted, from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"bag {bag!r}: the values of instance column {name!r} do not fit {wanted or 'one type'}: {error}", bag
+        ) from None
+    # a column whose first values are all missing could hold anything later: text can
+    return pa.nulls(len(array), pa.string()) if pa.types.is_null(array.type) else array
+
+
+def truth_rows(bag: str, label: int | None, positive: NDArray[np.bool_], count: int) -> tuple[str, list[bool]]:
+    """Check the truth of a bag against its label; return its row."""
+    values = np.asarray(positive)
+    if values.shape != (count,) or not np.isin(values, (0, 1)).all():
+        raise InvalidInput(
+            f"bag {bag!r}: expected {count} truth values 0 or 1, one per instance, got shape {values.shape}", bag
+        )
+    if label is not None and bool(values.any()) != bool(label):
+        said, found = ("positive", "no instance") if label else ("negative", "an instance")
+        raise InvalidInput(f"bag {bag!r} is labelled {said} but {found} of it is positive; correct one of them", bag)
+    return bag, values.astype(bool).tolist()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from admil.cli import app
 
@@ -23,12 +25,11 @@ _START, _END = "<!-- demo table: written by `make docs` -->\n", "<!-- end of dem
 
 def cli_reference() -> str:
     """Return docs/cli.md as it should be."""
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
     parts = ["# Command line\n\nMade by `make docs` from the commands themselves.\n"]
-    for name, command in group.commands.items():
-        parts.append(f"## admil {name}\n\n{(command.help or '').strip()}\n")
-        parts.append("| option | default | meaning |\n|---|---|---|\n" + "".join(map(_option_row, command.params)))
+    for name, command in _commands(_root(), "admil"):
+        parts.append(f"## {name}\n\n{inspect.cleandoc(command.help or '')}\n")
+        if command.params:
+            parts.append("| option | default | meaning |\n|---|---|---|\n" + "".join(map(_option_row, command.params)))
     return "\n".join(parts)
 
 
@@ -73,9 +74,28 @@ def _comparison(results: dict[str, Any]) -> str:
     return "Paired differences in area over seeds, with 95 % intervals: " + "; ".join(parts) + "."
 
 
+def _root() -> TyperGroup:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    return group
+
+
+def _commands(command: TyperCommand | TyperGroup, name: str) -> Iterator[tuple[str, TyperCommand]]:
+    """Yield every command with its full name, groups opened up."""
+    if isinstance(command, TyperGroup):
+        for word, inner in command.commands.items():
+            assert isinstance(inner, TyperCommand | TyperGroup)
+            yield from _commands(inner, f"{name} {word}")
+    else:
+        yield name, command
+
+
 def _option_row(parameter: object) -> str:
+    if isinstance(parameter, TyperArgument):
+        return f"| `{str(parameter.name).upper()}` | | {parameter.help} |\n"
     assert isinstance(parameter, TyperOption)
-    return f"| `{' / '.join(parameter.opts)}` | `{parameter.default}` | {parameter.help} |\n"
+    default = "" if parameter.default is None or parameter.required else f"`{parameter.default}`"
+    return f"| `{' / '.join(parameter.opts)}` | {default} | {parameter.help} |\n"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line: arguments in, one call each, words out."""
+"""The commands that show the method on the digits, and the speed of a step."""
 
 from __future__ import annotations
 
@@ -12,42 +12,22 @@ from typing import Annotated
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-import admil
 from admil.api import ActiveLearner
 from admil.bags import InstanceId
 from admil.bench import METHODS, Demo, DemoResult, RoundResult, as_json, as_report, measure_speed, rows_of, run_demo
+from admil.cli.progress import progress_bars
 from admil.datasets import DigitBags, digits
-from admil.errors import AdmilError
 from admil.learner import Recipe
 from admil.metrics import average_precision
 from admil.report import write_report
 from admil.training import Progress as TrainingProgress
 from admil.training import TrainingRecipe
 
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    help="Active deep multiple instance learning: from bag labels and a few answers to ranked instances.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+__all__ = ["ask", "demo", "speed"]
 
 
-@app.callback(invoke_without_command=True)
-def version(
-    show: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    """Active deep multiple instance learning."""
-    if show:
-        Console().print(f"admil {admil.__version__}")
-        raise typer.Exit
-
-
-@app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for report.html and the PNGs.")] = Path("admil-demo"),
     seeds: Annotated[int, typer.Option(min=1, help="Seeds: each has its own bags and networks.")] = 3,
@@ -72,7 +52,6 @@ def demo(
     console.print(f"Next, answer the questions yourself: [b]{_next_command()}[/b]")
 
 
-@app.command()
 def ask(
     seed: Annotated[int, typer.Option(min=0, help="Which bags and networks.")] = 0,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of questions.")] = 2,
@@ -93,7 +72,6 @@ def ask(
         console.print(f"Instance AP on {len(test.bags)} other bags: " + " → ".join(f"{q:.1f}" for q in quality))
 
 
-@app.command()
 def speed(
     repeats: Annotated[int, typer.Option(min=1, help="Timed steps a side; the median counts.")] = 15,
     threads: Annotated[int, typer.Option(min=0, help="Threads of torch; 0 leaves its default.")] = 0,
@@ -113,24 +91,6 @@ def speed(
             f"{row.ratio:.2f}",
         )
     Console().print(table)
-
-
-def main() -> None:
-    """Run the command line; an error is one sentence, Ctrl-C a quiet exit."""
-    try:
-        app(standalone_mode=True)
-    except AdmilError as error:
-        _fail(str(error))
-    except OSError as error:
-        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted")
-        sys.exit(130)
-
-
-def _fail(message: str) -> None:
-    Console(stderr=True).print(f"[red]error:[/red] {message}", highlight=False)
-    sys.exit(1)
 
 
 def _check_folder(out: Path) -> None:
@@ -196,14 +156,7 @@ def _drawn(picture: list[list[float]]) -> str:
 
 
 def _run_with_progress(plan: Demo, console: Console) -> DemoResult:
-    columns = (
-        TextColumn("{task.description:<34}"),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
+    with progress_bars(console) as progress:
         total = len(plan.seeds) * len(METHODS) * (plan.rounds + 1)
         rounds = progress.add_task("ceiling", total=total)
         training = progress.add_task("  training", total=None)

@@ -1,0 +1,55 @@
+"""The commands, together, and what a person sees when one fails."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+import admil
+from admil.cli.demo import ask, demo, speed
+from admil.errors import AdmilError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Active deep multiple instance learning: from bag labels and a few answers to ranked instances.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Active deep multiple instance learning."""
+    if show:
+        Console().print(f"admil {admil.__version__}")
+        raise typer.Exit
+
+
+for command in (demo, ask, speed):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command line; an error is one sentence, Ctrl-C a quiet exit."""
+    try:
+        app(standalone_mode=True)
+    except AdmilError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted")
+        sys.exit(130)
+
+
+def _fail(message: str) -> None:
+    Console(stderr=True).print(f"[red]error:[/red] {escape(message)}", highlight=False)
+    sys.exit(1)

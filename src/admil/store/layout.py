@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from admil.errors import CorruptFile
 from admil.store.documents import read_document, write_document
 
 __all__ = ["BAG_SCHEMA", "DTYPES", "KNOWN_COLUMNS", "TRUTH_SCHEMA", "DtypeName", "Header", "Part", "Source"]
 
-HEADER = "store.json"
+HEADER, PICTURES = "store.json", "pictures"
 _FORMAT, _VERSION = "admil-store", 1
 
 DtypeName = Literal["float16", "bfloat16", "float32"]
@@ -66,6 +67,15 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+def _as_json(value: dict[str, Any]) -> dict[str, Any]:
+    """Return what is read back after writing: tuples are lists, keys are texts."""
+    content: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
+    return content
+
+
+Json = Annotated[dict[str, Any], AfterValidator(_as_json)]
+
+
 class Part(_Strict):
     """A shard and the tables about its bags, written together and never changed.
 
@@ -96,17 +106,19 @@ class Source(_Strict):
     Attributes:
         kind: the importer.
         name: what it read, without the folder it lay in.
-        options: how it read it.
+        options: how it read it, as JSON can say it.
         complete: whether it came to its end.
+        root: the absolute folder that the ``path`` of its instances is relative to; None for the store's own.
     """
 
     kind: str
     name: str
-    options: dict[str, Any] = {}
+    options: Json = {}
     complete: bool = False
+    root: str | None = None
 
     def same(self, other: Source) -> bool:
-        """Tell whether both are the same import, finished or not."""
+        """Tell whether both are the same import, finished or not, wherever its files lie now."""
         return (self.kind, self.name, self.options) == (other.kind, other.name, other.options)
 
 
@@ -125,7 +137,7 @@ class Header(_Strict):
     width: int = Field(ge=0)
     parts: tuple[Part, ...] = ()
     sources: tuple[Source, ...] = ()
-    features: dict[str, Any] | None = None
+    features: Json | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from admil.errors import CorruptFile, InvalidInput
-from admil.store.layout import HEADER, part_files
+from admil.store.layout import HEADER, PICTURES, part_files
 
 fcntl: Any
 try:
@@ -56,7 +56,8 @@ def _check(folder: Path, new: bool | None) -> None:
         raise InvalidInput(f"{folder} is a file; a store is a folder: choose another name", folder)
     if there or not folder.exists():
         return
-    ours = {HEADER, _LOCK, *part_files(folder, "x")}
-    foreign = sorted(path.name for path in folder.iterdir() if path.name not in ours and path.suffix != ".part")
+    found = {path.name for path in folder.iterdir()}
+    ours = {_LOCK, PICTURES, *part_files(folder, "x")} if _LOCK in found else set()  # an import that was cut short
+    foreign = sorted(name for name in found - ours if not name.endswith(".part"))
     if foreign:
         raise InvalidInput(f"{folder} holds other files ({foreign[0]}, …); choose an empty or a new folder", folder)

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from admil.bags import BagBatch, BagIndex, IntArray
+from admil.bags import BagBatch, BagIndex, Bags, IntArray
 from admil.errors import AdmilError, CorruptFile, InvalidInput
 from admil.store.layout import BAG_SCHEMA, TRUTH_SCHEMA, DtypeName, Header, Part, Source, part_files
 from admil.store.shards import bytes_of, map_shard
@@ -188,6 +188,16 @@ class BagStore:
                 first = int(row[start])
                 view[start:stop].copy_(self._shards[int(part[start])][first : first + stop - start])
         return view
+
+    def load(self) -> Bags:
+        """Return these bags in memory, in the type they are kept in."""
+        return Bags(self.index, self.gather(np.arange(len(self))).features)
+
+    def root_of(self, bag: str) -> Path:
+        """Return the folder that the ``path`` of a bag's instances is relative to."""
+        source = self.header.parts[self._part[self.index.number(bag)]].source
+        root = None if source is None else self.header.sources[source].root
+        return self.path if root is None else Path(root)
 
     def details(self, bag: str) -> list[dict[str, Any]]:
         """Return what is known of each instance of a bag, beside features and truth; [] where nothing is."""

@@ -16,8 +16,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from admil.errors import InvalidInput
-from admil.store.documents import sync_folder
-from admil.store.layout import BAG_SCHEMA, DTYPES, HEADER, TRUTH_SCHEMA, DtypeName, Header, Part, Source, part_files
+from admil.store.documents import sync_folder, write_bytes
+from admil.store.layout import (
+    BAG_SCHEMA,
+    DTYPES,
+    HEADER,
+    PICTURES,
+    TRUTH_SCHEMA,
+    DtypeName,
+    Header,
+    Part,
+    Source,
+    part_files,
+)
 from admil.store.lock import StoreLock
 from admil.store.shards import ShardFile
 from admil.store.tables import details_table, read_table, truth_rows, write_table
@@ -69,6 +80,7 @@ class StoreWriter:
     def _begin(self, dtype: DtypeName | None, features: Mapping[str, Any] | None, source: Source | None) -> None:
         folder = self.path
         self.header = Header.read(folder) if (folder / HEADER).exists() else Header(dtype="float32", width=0)
+        self.written = self.header
         if self.header.parts and dtype not in (None, self.header.dtype):
             raise InvalidInput(
                 f"the store {folder} keeps {self.header.dtype}, {dtype} was asked for; leave it out", dtype
@@ -128,6 +140,27 @@ class StoreWriter:
         if self.shard is not None and self.shard.bytes >= self.part_bytes:
             self.commit()
 
+    def picture(self, name: str, data: bytes) -> str:
+        """Put the file of a picture into the store; return what to enter as ``path`` of its instances.
+
+        The source must have no ``root`` of its own.  The same picture may come again, another one by the
+        same name may not.
+
+        Args:
+            name: a file name, or folders and a file name with "/" between them.
+            data: the file's bytes.
+        """
+        words = name.split("/")
+        if any(not word or word[0] == "." or set(word) & set("\\:\0") for word in words):
+            raise InvalidInput(f"expected the name of a picture such as 'scan/17.png', got {name!r}", name)
+        path = self.path.joinpath(PICTURES, *words)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, data)
+        elif path.read_bytes() != data:
+            raise InvalidInput(f"{path} is another picture already; give this one a name of its own", path)
+        return f"{PICTURES}/{name}"
+
     def commit(self) -> None:
         """Make what was added part of the store."""
         if self.shard is None:
@@ -156,10 +189,12 @@ class StoreWriter:
             self.commit()
             if not self.header.parts:
                 raise InvalidInput(f"no bag was added: {self.path} stays without a store", self.path)
-            if self.source is not None and not self.header.sources[self.source].complete:
-                sources = list(self.header.sources)
+            sources = list(self.header.sources)
+            if self.source is not None:
                 sources[self.source] = sources[self.source].model_copy(update={"complete": True})
-                self._write(self.header.model_copy(update={"sources": tuple(sources)}))
+            header = self.header.model_copy(update={"sources": tuple(sources)})
+            if header != self.written:
+                self._write(header)
         finally:
             self.abandon()
 
@@ -256,18 +291,21 @@ class StoreWriter:
         self.header = self.header.model_copy(update={"features": features})
 
     def _number_of(self, source: Source | None) -> int | None:
-        """Return the source's number in the header, where it is entered if it is new."""
+        """Return the source's number in the header, where it is entered if it is new, or moved if it moved."""
         if source is None:
             return None
-        for number, known in enumerate(self.header.sources):
-            if known.same(source):
-                return number
-        self.header = self.header.model_copy(update={"sources": (*self.header.sources, source)})
-        return len(self.header.sources) - 1
+        if source.root is not None and not Path(source.root).is_absolute():
+            raise InvalidInput(f"the root of a source is an absolute folder, got {source.root!r}", source.root)
+        sources = list(self.header.sources)
+        number = next((number for number, known in enumerate(sources) if known.same(source)), len(sources))
+        complete = number < len(sources) and sources[number].complete
+        sources[number : number + 1] = [source.model_copy(update={"complete": complete})]
+        self.header = self.header.model_copy(update={"sources": tuple(sources)})
+        return number
 
     def _write(self, header: Header) -> None:
         header.write(self.path)
-        self.header = header
+        self.header = self.written = header
 
 
 def _as_tensor(bag: str, features: Any) -> Tensor:

@@ -23,6 +23,7 @@ _ROW_GROUP = 20_000
 
 def write_table(table: pa.Table, path: Path) -> str:
     """Write a table and see it to the disk; return the file's SHA-256.  Same table, same bytes."""
+    path.parent.mkdir(exist_ok=True)
     with path.open("wb") as file:
         pq.write_table(table, file, compression="zstd", row_group_size=_ROW_GROUP)
         file.flush()

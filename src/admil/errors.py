@@ -12,6 +12,7 @@ __all__ = [
     "AdmilWarning",
     "AnswerConflict",
     "CorruptFile",
+    "DownloadFailed",
     "InvalidInput",
     "NotFitted",
     "TrainingDiverged",
@@ -48,6 +49,10 @@ class NotFitted(AdmilError, ValueError):
 
 class CorruptFile(AdmilError, ValueError):
     """A saved file that is missing, damaged or of another version."""
+
+
+class DownloadFailed(AdmilError, OSError):
+    """A file that could not be fetched: no network, or a server that refuses."""
 
 
 class TrainingDiverged(AdmilError, ArithmeticError):

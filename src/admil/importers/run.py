@@ -101,6 +101,8 @@ def _take(
     try:
         read = bag.read()
         label, own_split = _label_of(bag.id, read, labels)
+        for name, data in (read.pictures or {}).items():
+            writer.picture(name, data)
         writer.add(bag.id, read.features, label, own_split or split, read.instances, read.truth)
     except AdmilError as error:
         if not skip_errors:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import lzma
+import pickle
 import struct
+import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,10 +20,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from admil.errors import AdmilError, CorruptFile
+from admil.errors import AdmilError, CorruptFile, InvalidInput
 from admil.store import Source
 
-__all__ = ["BagReader", "Importer", "ReadBag", "reading"]
+__all__ = ["BagReader", "Importer", "ReadBag", "bag_files", "check_file", "check_unpacked", "name_of", "reading"]
+
+_BOMB_BYTES, _BOMB_RATIO = 2**30, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +39,8 @@ class ReadBag:
         instances: what a person needs to see, by column, a value per instance.
         truth: (n,) the true label of each instance, where the source has it.
         left_out: a sentence for each instance that could not be read and was allowed to be missing.
+        pictures: files of pictures to put into the store, by name; the ``path`` of their instances is
+            "pictures/NAME".
     """
 
     features: Any
@@ -41,6 +49,7 @@ class ReadBag:
     instances: Mapping[str, Sequence[Any]] | None = None
     truth: NDArray[np.bool_] | None = None
     left_out: tuple[str, ...] = ()
+    pictures: Mapping[str, bytes] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +81,51 @@ class Importer(Protocol):
         """Yield the bags in the order of `ids`; each is read, or not, before the next is asked for."""
 
 
+def bag_files(folder: Path, ending: str) -> list[Path]:
+    """Return the files of a folder with one file per bag, sorted by name; hidden ones are left out.
+
+    Raises:
+        InvalidInput: it is a file, or has no such file.
+        CorruptFile: it is not there, or may not be read.
+    """
+    expected = f"a folder with a file BAG{ending} for every bag"
+    if folder.is_file():
+        raise InvalidInput(f"{folder} is a file; expected {expected}", folder)
+    if not folder.exists():
+        raise CorruptFile(f"there is no folder {folder}; expected {expected}", folder)
+    with reading(folder, expected):
+        found = [path for path in folder.iterdir() if path.suffix == ending and not path.name.startswith(".")]
+        files = sorted(path for path in found if path.is_file())
+    if not files:
+        raise InvalidInput(f"{folder} holds no {ending} file; expected {expected}", folder)
+    return files
+
+
+def check_file(path: Path, expected: str) -> None:
+    """Raise unless there is a file that is not empty; ``expected`` follows "expected" in the message."""
+    if path.is_dir():
+        raise InvalidInput(f"{path} is a folder; expected {expected}", path)
+    if not path.is_file():
+        raise CorruptFile(f"there is no file {path}; expected {expected}", path)
+    if path.stat().st_size == 0:
+        raise CorruptFile(f"{path} is empty; expected {expected}", path)
+
+
+def check_unpacked(size: int, packed: int) -> None:
+    """Refuse a bomb: a bag of more than 1 GiB that unpacks to more than 200 times what the file holds.
+
+    Raises:
+        ValueError: for `reading` to name the file.
+    """
+    if size > _BOMB_BYTES and size > _BOMB_RATIO * packed:
+        raise ValueError(f"a bag of {size:,} bytes unpacked from {packed:,}: that looks like a decompression bomb")
+
+
+def name_of(path: Path) -> str:
+    """Return the name of a source, without the folder it lies in, also where it was given as "."."""
+    return path.resolve().name
+
+
 @contextmanager
 def reading(path: Path, expected: str) -> Iterator[None]:
     """Turn what libraries raise on a damaged or foreign file into one clear error.
@@ -81,7 +135,9 @@ def reading(path: Path, expected: str) -> Iterator[None]:
         expected: what it should hold, to follow "expected".
     """
     try:
-        yield
+        with warnings.catch_warnings():  # libraries warn of what ends in an error here, or does not matter
+            warnings.simplefilter("ignore")
+            yield
     except AdmilError:
         raise
     except FileNotFoundError as error:
@@ -96,6 +152,7 @@ _UNREADABLE = (
     AttributeError,
     EOFError,
     LookupError,
+    lzma.LZMAError,
     MemoryError,
     OSError,
     RuntimeError,
@@ -104,7 +161,9 @@ _UNREADABLE = (
     ValueError,
     csv.Error,
     pa.ArrowException,
+    pickle.UnpicklingError,
     struct.error,
+    tokenize.TokenError,
     zipfile.BadZipFile,
     zlib.error,
 )

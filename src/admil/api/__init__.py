@@ -2,6 +2,17 @@
 
 from admil.api.active import ActiveLearner
 from admil.api.estimator import BagClassifier
-from admil.api.files import load_model, save_model
+from admil.api.files import features_of_model, load_model, save_model
+from admil.api.stores import StoreScores, fit_store, score_store, training_bags
 
-__all__ = ["ActiveLearner", "BagClassifier", "load_model", "save_model"]
+__all__ = [
+    "ActiveLearner",
+    "BagClassifier",
+    "StoreScores",
+    "features_of_model",
+    "fit_store",
+    "load_model",
+    "save_model",
+    "score_store",
+    "training_bags",
+]

@@ -17,7 +17,7 @@ from admil.bags import Answer, AnswerValue, Bags, BagSource, InstanceId, LabelBo
 from admil.errors import InvalidInput
 from admil.learner import LearnerState, Recipe, RoundRecord, Trainer, absorb, propose, refreshed
 from admil.sampling import Sampler
-from admil.training import ModuleMaker, Progress, TrainedModel, score
+from admil.training import ModuleMaker, Progress, TrainedModel, score, usable_device
 
 __all__ = ["ActiveLearner"]
 
@@ -182,7 +182,7 @@ class ActiveLearner:
         read, recipe, state, groups = load_learner(Path(path), bags, module, sampler)
         learner = cls(read, recipe, state.seed, device=device, groups=groups, module=module, on_step=on_step)
         if state.model is not None:
-            state.model.module.to(device)
+            state.model.module.to(usable_device(device))
         learner._state = state
         return learner
 

@@ -29,7 +29,7 @@ from admil.sampling import BuiltinSampler, Sampler
 from admil.store.documents import read_document, write_bytes, write_document
 from admil.training import Check, ModuleMaker, TrainedModel, TrainingHistory, TrainingRecipe, build_scorer
 
-__all__ = ["load_learner", "load_model", "save_learner", "save_model"]
+__all__ = ["features_of_model", "load_learner", "load_model", "save_learner", "save_model"]
 
 _LEARNER = "learner.json"
 _MODEL = "model.json"
@@ -37,11 +37,27 @@ _VERSION = 1
 _BUILTIN_SAMPLERS = get_args(get_args(BuiltinSampler)[0])
 
 
-def save_model(model: TrainedModel, folder: str | Path) -> None:
-    """Write a model into a folder: model.json and its weights."""
+def save_model(model: TrainedModel, folder: str | Path, features: Mapping[str, Any] | None = None) -> None:
+    """Write a model into a folder: model.json and its weights.
+
+    Args:
+        model: what `fit` returned.
+        folder: made if need be.
+        features: how the features it was trained on were made, as JSON, where that is known.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_document(folder / _MODEL, "admil-model", _model_to_json(model, folder))
+    content = {**_model_to_json(model, folder), "features": None if features is None else dict(features)}
+    _write_document(folder / _MODEL, "admil-model", content)
+
+
+def features_of_model(folder: str | Path) -> Mapping[str, Any] | None:
+    """Return how the features of a saved model were made, where that is known."""
+    path = Path(folder) / _MODEL
+    features = _read_document(path, "admil-model").get("features")
+    if features is not None and not isinstance(features, dict):
+        raise CorruptFile(f"{path} is damaged: its features are {type(features).__name__}, expected an object", path)
+    return features
 
 
 def load_model(folder: str | Path, module: nn.Module | ModuleMaker | None = None) -> TrainedModel:

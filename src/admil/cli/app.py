@@ -11,6 +11,7 @@ from rich.markup import escape
 
 import admil
 from admil.cli.demo import ask, demo, speed
+from admil.cli.models import fit, score
 from admil.errors import AdmilError
 
 __all__ = ["app", "main"]
@@ -33,7 +34,7 @@ def version(
         raise typer.Exit
 
 
-for command in (demo, ask, speed):
+for command in (demo, ask, fit, score, speed):
     app.command()(command)
 
 

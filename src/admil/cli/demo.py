@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +15,7 @@ from rich.table import Table
 from admil.api import ActiveLearner
 from admil.bags import InstanceId
 from admil.bench import METHODS, Demo, DemoResult, RoundResult, as_json, as_report, measure_speed, rows_of, run_demo
+from admil.cli.program import program
 from admil.cli.progress import progress_bars
 from admil.datasets import DigitBags, digits
 from admil.learner import Recipe
@@ -46,10 +45,10 @@ def demo(
     result = _run_with_progress(plan, console)
     console.print(_rounds_table(result))
     console.print(_ceiling_line(result))
-    page = write_report(as_report(result, _next_command()), out)
+    page = write_report(as_report(result, f"{program()} ask"), out)
     (out / "results.json").write_text(json.dumps(as_json(result), indent=1), encoding="utf-8")
     console.print(f"Report: [b]{page}[/b]  (beside it: curves.png, p-f.png, results.json)")
-    console.print(f"Next, answer the questions yourself: [b]{_next_command()}[/b]")
+    console.print(f"Next, answer the questions yourself: [b]{program()} ask[/b]")
 
 
 def ask(
@@ -108,14 +107,6 @@ def _training() -> TrainingRecipe:
 def _use_one_thread() -> None:
     """Compute on one core: networks this small only wait for each other on several."""
     torch.set_num_threads(1)
-
-
-def _next_command() -> str:
-    """Name the command as it can be typed here: by its path where it is not on the search path."""
-    found, own = shutil.which("admil"), Path(sys.argv[0])
-    if own.name != "admil" or (found is not None and Path(found).resolve() == own.resolve()):
-        return "admil ask"
-    return f"{os.path.relpath(own)} ask"
 
 
 def _quality(learner: ActiveLearner, test: DigitBags) -> float:

@@ -18,6 +18,7 @@ from admil.bags import BagIndex, BagSource, IntArray, LabelBook
 from admil.errors import AdmilWarning, InvalidInput, TrainingDiverged
 from admil.losses import Drbl, TopK
 from admil.models import ModuleEnsemble, Scaling, ScorerEnsemble
+from admil.training.device import usable_device
 from admil.training.folds import held_out_by_member, still_held_out
 from admil.training.judge import HeldOutJudge
 from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
@@ -84,7 +85,7 @@ def fit(
     labels = LabelBook(bags.index) if labels is None else labels
     positive, notes = _usable_positive_bags(bags, labels)
     notes += _clamped(recipe, bags.index)
-    place = torch.device(device)
+    place = usable_device(device)
     seed = int(torch.randint(2**62, (), generator=generator))
     with _global_generators_seeded(place, seed):  # for modules of the user's; ours draw from generators
         scaling = warm_start.scaling if warm_start else _fitted_scaling(recipe, bags, generator)

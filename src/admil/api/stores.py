@@ -1,0 +1,203 @@
+"""Training and scoring on stores: features are read as they are needed, scores are written as they are made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import torch
+from torch import Generator
+
+from admil.api.files import features_of_model, load_model, save_model
+from admil.bags import Scores
+from admil.errors import InvalidInput
+from admil.store import BagStore
+from admil.training import Progress, TrainedModel, TrainingInterrupted, TrainingRecipe, fit, score, usable_device
+
+__all__ = ["StoreScores", "fit_store", "score_store", "training_bags"]
+
+_AT_ONCE = 200_000
+"""Instances scored and written together, about."""
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("bag", pa.string()),
+        pa.field("index", pa.int32()),
+        pa.field("f", pa.float64()),
+        pa.field("p", pa.float64()),
+        pa.field("bag_score", pa.float64()),
+        pa.field("label", pa.int8()),
+        pa.field("split", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class StoreScores:
+    """What `score_store` wrote.
+
+    Attributes:
+        store: the bags that were scored.
+        f: (M,) score of each instance; features are never held whole, these numbers are.
+        bag_score: (B,) robust score of each bag.
+        best: (B,) highest instance score of each bag.
+        trained_on: whether bags among these, by their ids, are known to have taken part in the model's training.
+    """
+
+    store: BagStore
+    f: np.ndarray[tuple[int], np.dtype[np.float64]]
+    bag_score: np.ndarray[tuple[int], np.dtype[np.float64]]
+    best: np.ndarray[tuple[int], np.dtype[np.float64]]
+    trained_on: bool
+
+
+def training_bags(store: BagStore, split: str | None = None) -> BagStore:
+    """Return the labelled bags of a split: by default of "train" where there is one, else all that have a label."""
+    if split is None and "train" in store.splits:
+        split = "train"
+    return store.where(split=split, labelled=True)
+
+
+def fit_store(
+    store: BagStore,
+    out: str | Path,
+    recipe: TrainingRecipe | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    on_step: Callable[[Progress], None] | None = None,
+) -> TrainedModel:
+    """Train on the bags of a store and write the model into a folder.
+
+    Args:
+        store: labelled bags, such as `training_bags` returns.
+        out: the model's folder.
+        recipe: how to train.
+        seed: the source of all randomness.
+        device: where to train.
+        on_step: called with the progress after every step.
+
+    Raises:
+        TrainingInterrupted: Ctrl-C; the best model so far has been written.
+    """
+    generator = Generator().manual_seed(seed)
+    try:
+        model = fit(recipe or TrainingRecipe(), store, None, generator, device, on_step=on_step)
+    except TrainingInterrupted as interrupted:
+        save_model(interrupted.model, out, store.header.features)
+        raise
+    save_model(model, out, store.header.features)
+    return model
+
+
+def score_store(
+    model: str | Path,
+    store: BagStore,
+    out: str | Path,
+    device: torch.device | str = "cpu",
+    on_bags: Callable[[int], None] | None = None,
+) -> StoreScores:
+    """Score every instance of a store with a saved model; write a row for each into a file.
+
+    The columns are ``bag``, ``index``, ``f`` (score), ``p`` (robust weight within the bag), ``bag_score``,
+    ``label`` and ``split``, in the order of the store.  The file appears whole or not at all.
+
+    Args:
+        model: the folder of a saved model.
+        store: the bags; labels are not needed.
+        out: a .parquet or .csv file.
+        device: where to compute.
+        on_bags: called with the number of bags scored so far.
+
+    Raises:
+        InvalidInput: the model was trained on other features, or the file's ending is unknown.
+    """
+    path = Path(out)
+    _check_ending(path)
+    trained = load_model(model)
+    _check_features(features_of_model(model), store, model)
+    trained.module.to(usable_device(device))
+    parts: list[Scores] = []
+    done = 0
+    with _writer(path) as writer:
+        for bags in _runs(store):
+            run = store.subset(bags)
+            scores = score(trained, run)
+            writer.write_table(_table(run, scores))
+            parts.append(scores)
+            done += len(bags)
+            if on_bags is not None:
+                on_bags(done)
+    return StoreScores(
+        store,
+        np.concatenate([part.f for part in parts]),
+        np.concatenate([part.bag_score for part in parts]),
+        np.concatenate([np.maximum.reduceat(part.f, part.index.offsets[:-1]) for part in parts]),
+        not trained.history.held_out_scores.keys().isdisjoint(store.ids),
+    )
+
+
+class _TableWriter(Protocol):
+    def write_table(self, table: pa.Table) -> None: ...
+
+
+@contextmanager
+def _writer(path: Path) -> Iterator[_TableWriter]:
+    """Write beside the file's place; move it there once all went well."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    make = pq.ParquetWriter if path.suffix == ".parquet" else pc.CSVWriter
+    try:
+        with make(str(beside), _SCHEMA) as writer:
+            yield writer
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _table(store: BagStore, scores: Scores) -> pa.Table:
+    sizes, bag_of = store.index.sizes, store.index.bag_of
+    index = np.arange(len(bag_of)) - np.repeat(store.index.offsets[:-1], sizes)
+    labels = pa.array(store.known_labels, mask=store.known_labels < 0)
+    columns = {
+        "bag": pa.array(store.ids, pa.string()).take(bag_of),
+        "index": index,
+        "f": scores.f,
+        "p": scores.p,
+        "bag_score": scores.bag_score[bag_of],
+        "label": labels.take(bag_of),
+        "split": pa.array(store.splits, pa.string()).take(bag_of),
+    }
+    return pa.table(columns, _SCHEMA)
+
+
+def _runs(store: BagStore) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Cut the bags into runs of about _AT_ONCE instances, at least a bag each."""
+    block = np.cumsum(store.index.sizes) // _AT_ONCE
+    yield from np.split(np.arange(len(store)), np.flatnonzero(np.diff(block)) + 1)
+
+
+def _check_ending(path: Path) -> None:
+    if path.suffix not in (".parquet", ".csv"):
+        raise InvalidInput(f"scores are written as .parquet or .csv, {path.name} is neither; rename it", path)
+
+
+def _check_features(wanted: Mapping[str, Any] | None, store: BagStore, model: str | Path) -> None:
+    there = store.header.features
+    if wanted is not None and there is not None and wanted != there:
+        raise InvalidInput(
+            f"the model {model} was trained on features made otherwise ({_short(wanted)}) than those of {store.path} "
+            f"({_short(there)}); import the bags with the same encoder and options",
+            store.path,
+        )
+
+
+def _short(features: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in features.items() if isinstance(value, str | int | float))

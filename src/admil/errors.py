@@ -14,6 +14,7 @@ __all__ = [
     "CorruptFile",
     "DownloadFailed",
     "InvalidInput",
+    "MissingExtra",
     "NotFitted",
     "TrainingDiverged",
     "UnknownInstance",
@@ -53,6 +54,10 @@ class CorruptFile(AdmilError, ValueError):
 
 class DownloadFailed(AdmilError, OSError):
     """A file that could not be fetched: no network, or a server that refuses."""
+
+
+class MissingExtra(AdmilError, ImportError):
+    """A package of an extra that is not installed."""
 
 
 class TrainingDiverged(AdmilError, ArithmeticError):

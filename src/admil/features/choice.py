@@ -1,0 +1,57 @@
+"""Encoders of pictures by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+from admil.errors import InvalidInput
+from admil.features.efficientnet import efficientnet_lite0
+from admil.features.encoder import PictureEncoder
+from admil.features.modules import Precision
+from admil.features.pixels import PixelEncoder
+
+__all__ = ["PictureEncoderName", "picture_encoder"]
+
+PictureEncoderName = Literal["pixels", "efficientnet-lite0", "vgg16", "onnx"]
+
+
+def picture_encoder(
+    name: str = "efficientnet-lite0",
+    *,
+    size: int | None = None,
+    weights: str | Path | None = None,
+    device: str | torch.device = "cpu",
+    batch: int = 64,
+    precision: Precision = "float32",
+) -> PictureEncoder:
+    """Return an encoder of pictures.
+
+    Args:
+        name: "pixels", "efficientnet-lite0" (extra ``images``), "vgg16" (fc2, 4,096 features; ``weights`` names
+            the file of its weights) or "onnx" (extra ``onnx``; ``weights`` names the model file).
+        size: side that pictures are squeezed to; None takes what the network was made for, and for
+            "pixels" keeps them as they are.
+        weights: a file, for "vgg16" and "onnx" only.
+        device: where to compute.
+        batch: pictures at a time.
+        precision: see `ModuleEncoder`.
+
+    Raises:
+        InvalidInput: no such encoder, or arguments that it does not take.
+        MissingExtra: its package is not installed.
+    """
+    if name not in get_args(PictureEncoderName):
+        raise InvalidInput(
+            f"an encoder of pictures is one of {', '.join(get_args(PictureEncoderName))}, got {name!r}", name
+        )
+    if (name in ("vgg16", "onnx")) != (weights is not None):
+        rule = "needs a file of weights: give weights" if weights is None else "takes no file of weights"
+        raise InvalidInput(f"the encoder {name!r} {rule}", name)
+    if name == "pixels":
+        return PixelEncoder(size)
+    if name == "efficientnet-lite0":
+        return efficientnet_lite0(224 if size is None else size, device=device, batch=batch, precision=precision)
+    raise InvalidInput(f"the encoder {name!r} is not there yet", name)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Generator
 
 from admil.bags import BagIndex, InstanceId, Query
-from admil.errors import InvalidInput
+from admil.errors import CorruptFile, InvalidInput
 from admil.store import BagStore
 
 __all__ = ["SimulatedAnnotator", "Truth"]
@@ -50,14 +50,20 @@ class Truth:
         """Read the truth of the bags of a store, or of some of them.
 
         Raises:
-            InvalidInput: a bag has none.
+            InvalidInput: a bag has none, or its truth contradicts its label.
+            CorruptFile: the truth is damaged or not of this store.
         """
         positive = np.zeros(store.index.n_instances, dtype=bool)
         missing = set(store.ids)
         for bag, values in store.truth_rows():
             if bag in missing:
-                start = store.index.offsets[store.index.number(bag)]
-                positive[start : start + len(values)] = values
+                number = store.index.number(bag)
+                if len(values) != (size := store.index.sizes[number]):
+                    raise CorruptFile(
+                        f"the truth of bag {bag!r} in {store.path} has {len(values)} values, it has {size} instances",
+                        bag,
+                    )
+                positive[store.index.offsets[number] : store.index.offsets[number + 1]] = values
                 missing.remove(bag)
         if missing:
             raise InvalidInput(

@@ -2,6 +2,7 @@
 
 from admil.store.layout import DTYPES, DtypeName, Source
 from admil.store.store import BagStore
+from admil.store.verify import verify_store
 from admil.store.writer import PART_BYTES, StoreWriter
 
-__all__ = ["DTYPES", "PART_BYTES", "BagStore", "DtypeName", "Source", "StoreWriter"]
+__all__ = ["DTYPES", "PART_BYTES", "BagStore", "DtypeName", "Source", "StoreWriter", "verify_store"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -11,7 +12,15 @@ from typing import Any
 
 from admil.errors import CorruptFile
 
-__all__ = ["document_digest", "file_digest", "read_document", "sync_folder", "write_bytes", "write_document"]
+__all__ = [
+    "document_digest",
+    "file_digest",
+    "make_folder",
+    "read_document",
+    "sync_folder",
+    "write_bytes",
+    "write_document",
+]
 
 _CHUNK = 2**20
 
@@ -80,13 +89,27 @@ def write_bytes(path: Path, data: bytes) -> None:
         beside.unlink(missing_ok=True)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it where need be, durably."""
+    if not folder.exists():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable, where the system can."""
     if os.name == "nt":  # Windows cannot open a folder
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # one may write into a folder that one may not list
+        return
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # file systems that sync no folders
+            raise
     finally:
         os.close(descriptor)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
 import torch
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from admil.errors import CorruptFile
 from admil.store.documents import read_document, write_document
@@ -97,7 +97,7 @@ class Part(_Strict):
     manifest: str
     details: str | None = None
     truth: str | None = None
-    source: int | None = None
+    source: int | None = Field(default=None, ge=0)
 
 
 class Source(_Strict):
@@ -138,6 +138,16 @@ class Header(_Strict):
     parts: tuple[Part, ...] = ()
     sources: tuple[Source, ...] = ()
     features: Json | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if [part.name for part in self.parts] != [f"{number:06d}" for number in range(len(self.parts))]:
+            raise ValueError("its parts are not numbered from 000000 on")
+        if any(part.source is not None and part.source >= len(self.sources) for part in self.parts):
+            raise ValueError("a part comes from a source that is not in its list")
+        if self.parts and not self.width:
+            raise ValueError("it has parts, but features of width 0")
+        return self
 
     @classmethod
     def read(cls, folder: Path) -> Self:

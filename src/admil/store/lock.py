@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from admil.errors import CorruptFile, InvalidInput
+from admil.store.documents import make_folder
 from admil.store.layout import HEADER, PICTURES, part_files
 
 fcntl: Any
@@ -22,6 +24,8 @@ _LOCK = "store.lock"
 class StoreLock:
     """Holds a store's folder for writing; the system lets go of it when the process ends, however it ends.
 
+    Where the system or the file system has no locks, two writers at once are the user's to avoid.
+
     Args:
         folder: the store's folder; made if need be.
         new: True where no store may be there yet, False where one must be, None for either.
@@ -29,21 +33,33 @@ class StoreLock:
 
     def __init__(self, folder: Path, new: bool | None) -> None:
         _check(folder, new)
-        folder.mkdir(parents=True, exist_ok=True)
-        self.file: BinaryIO | None = (folder / _LOCK).open("ab")
-        if fcntl is None:
-            return
+        make_folder(folder)
+        self._file: BinaryIO = (folder / _LOCK).open("ab")
         try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.file.close()
-            raise InvalidInput(f"another process is writing to {folder}; wait until it has finished", folder) from None
+            _take(self._file, folder)
+            _check(folder, new)  # another process may have been quicker
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def held(self) -> bool:
+        """Whether it has not been released."""
+        return not self._file.closed
 
     def release(self) -> None:
         """Let others write."""
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+        self._file.close()
+
+
+def _take(file: BinaryIO, folder: Path) -> None:
+    if fcntl is None:
+        return
+    with suppress(OSError):  # a file system without locks
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidInput(f"another process is writing to {folder}; wait until it has finished", folder) from None
 
 
 def _check(folder: Path, new: bool | None) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,9 +14,10 @@ import torch
 from torch import Tensor
 
 from admil.errors import CorruptFile
+from admil.store.incoming import in_pieces
 from admil.store.layout import DTYPES, DtypeName
 
-__all__ = ["ShardFile", "bytes_of", "map_shard"]
+__all__ = ["ShardFile", "checksum_of", "identity_of", "map_shard"]
 
 _HEADER_BYTES = 1024
 """Length word and header of every shard: room for any row count, and features that start aligned."""
@@ -29,42 +31,39 @@ class ShardFile:
 
     Attributes:
         rows: rows so far.
-        digest: running SHA-256 over the bags' checksums, the identity of what it holds.
     """
 
     def __init__(self, path: Path, dtype: DtypeName, width: int) -> None:
         self.path, self.dtype, self.width, self.rows = path, dtype, width, 0
-        self.digest = hashlib.sha256()
-        self.file: BinaryIO = path.open("wb")
-        self.file.write(b"\0" * _HEADER_BYTES)
+        self._checksums = hashlib.sha256()
+        self._file: BinaryIO = path.open("wb")
+        self._file.write(b"\0" * _HEADER_BYTES)
 
     def add(self, rows: Tensor) -> str:
-        """Write the rows of a bag; return their checksum."""
-        data = bytes_of(rows)
-        checksum = hashlib.sha256(data).hexdigest()
-        self.file.write(data)
-        self.digest.update(checksum.encode())
+        """Write the rows of a bag in the type of the shard; return their checksum."""
+        digest = hashlib.sha256()
+        for piece in in_pieces(rows):
+            data = _bytes_of(piece.to(DTYPES[self.dtype]))
+            digest.update(data)
+            self._file.write(data)
         self.rows += len(rows)
-        return checksum
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of features so far."""
-        return self.rows * self.width * DTYPES[self.dtype].itemsize
+        self._checksums.update(digest.hexdigest().encode())
+        return digest.hexdigest()
 
     def close(self) -> int:
         """Write the header and see the file to the disk; return its size."""
-        size = _HEADER_BYTES + self.bytes
-        self.file.seek(0)
-        self.file.write(_header(self.dtype, self.rows, self.width, self.digest.hexdigest()))
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        return size
+        header = _header(self.dtype, self.rows, self.width, self._checksums.hexdigest())
+        self._file.seek(0)
+        self._file.write(header)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return _size(self.dtype, self.rows, self.width)
 
     def discard(self) -> None:
-        """Close and delete an unfinished shard."""
-        self.file.close()
+        """Close and delete the shard."""
+        with suppress(OSError):  # a full disk cannot take what is still to be flushed: it is not wanted either
+            self._file.close()
         self.path.unlink(missing_ok=True)
 
 
@@ -76,12 +75,11 @@ def map_shard(path: Path, dtype: DtypeName, rows: int, width: int, identity: str
     """
     if not path.is_file():
         raise CorruptFile(f"shard {path} is missing; the store was not copied whole", path)
-    wanted = _header(dtype, rows, width, identity)
-    size = _HEADER_BYTES + rows * width * DTYPES[dtype].itemsize
+    size = _size(dtype, rows, width)
     if (found := path.stat().st_size) != size:
         raise CorruptFile(f"shard {path} has {found:,} bytes, expected {size:,}: it was cut off or replaced", path)
     with path.open("rb") as file:
-        if file.read(_HEADER_BYTES) != wanted:
+        if file.read(_HEADER_BYTES) != _header(dtype, rows, width, identity):
             raise CorruptFile(
                 f"shard {path} is not the one that this store was written with: its header differs from the "
                 "manifest; restore it from a copy",
@@ -92,17 +90,34 @@ def map_shard(path: Path, dtype: DtypeName, rows: int, width: int, identity: str
     return mapped[_HEADER_BYTES:].view(DTYPES[dtype]).reshape(rows, width)
 
 
-def bytes_of(rows: Tensor) -> memoryview:
+def checksum_of(rows: Tensor) -> str:
+    """Return the SHA-256 of rows as they lie in a shard."""
+    return hashlib.sha256(_bytes_of(rows)).hexdigest()
+
+
+def identity_of(checksums: list[str]) -> str:
+    """Return what a shard's header says of the bags in it, given their checksums."""
+    return hashlib.sha256("".join(checksums).encode()).hexdigest()
+
+
+def _bytes_of(rows: Tensor) -> memoryview:
     """Return the bytes of a tensor in memory order, without a copy where it is contiguous."""
     flat: Any = rows.contiguous().view(torch.uint8).numpy()  # NumPy's types do not say that arrays are buffers
     return memoryview(flat).cast("B")
 
 
+def _size(dtype: DtypeName, rows: int, width: int) -> int:
+    return _HEADER_BYTES + rows * width * DTYPES[dtype].itemsize
+
+
 def _header(dtype: DtypeName, rows: int, width: int, identity: str) -> bytes:
-    size = rows * width * DTYPES[dtype].itemsize
     content = {
         "__metadata__": {"admil": identity},
-        _TENSOR: {"dtype": _CODES[dtype], "shape": [rows, width], "data_offsets": [0, size]},
+        _TENSOR: {
+            "dtype": _CODES[dtype],
+            "shape": [rows, width],
+            "data_offsets": [0, _size(dtype, rows, width) - _HEADER_BYTES],
+        },
     }
     text = json.dumps(content, separators=(",", ":")).encode()
     length = _HEADER_BYTES - 8

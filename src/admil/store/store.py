@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,16 +12,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from admil.bags import BagBatch, BagIndex, Bags, IntArray
-from admil.errors import AdmilError, CorruptFile, InvalidInput
-from admil.store.layout import BAG_SCHEMA, TRUTH_SCHEMA, DtypeName, Header, Part, Source, part_files
-from admil.store.shards import bytes_of, map_shard
-from admil.store.tables import check_file, read_table
+from admil.errors import CorruptFile, InvalidInput
+from admil.store.layout import DtypeName, Header, Source
+from admil.store.part_reader import PartReader
+from admil.store.verify import verify_store
 from admil.store.writer import PART_BYTES, StoreWriter
 
 __all__ = ["BagStore"]
@@ -46,7 +46,7 @@ class BagStore:
     index: BagIndex
     known_labels: NDArray[np.int8]
     splits: NDArray[np.object_]
-    _shards: tuple[Tensor, ...]
+    _readers: tuple[PartReader, ...]
     _part: IntArray
     _start: IntArray
 
@@ -61,19 +61,19 @@ class BagStore:
         header = Header.read(folder)
         if not header.parts:
             raise CorruptFile(f"the store {folder} has no bags; import some into it", folder)
-        tables = [_manifest(folder, part) for part in header.parts]
-        shards = [_shard(folder, header, part, table) for part, table in zip(header.parts, tables, strict=True)]
+        readers = tuple(PartReader(folder, header, part) for part in header.parts)
+        tables = [reader.bags() for reader in readers]
+        for reader, bags in zip(readers, tables, strict=True):
+            reader.map(bags)
         table = pa.concat_tables(tables)
-        sizes = table["count"].to_numpy()
         known = table["label"].fill_null(-1).to_numpy()
         index = BagIndex(
             tuple(table["bag"].to_pylist()),
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            np.cumsum([0, *table["count"].to_pylist()], dtype=np.int64),
             None if (known < 0).any() else known.astype(np.int64),
         )
         part_of = np.repeat(np.arange(len(tables)), [len(each) for each in tables])
-        splits = np.array(table["split"].to_pylist(), dtype=object)
-        return cls(folder, header, index, known, splits, tuple(shards), part_of, table["start"].to_numpy())
+        return cls(folder, header, index, known, table["split"].to_numpy(), readers, part_of, table["start"].to_numpy())
 
     @classmethod
     def create(
@@ -103,7 +103,7 @@ class BagStore:
 
     def __getitem__(self, bag: str) -> Tensor:
         """Return a copy of the (n, D) features of the bag with this id."""
-        return self._rows_of(self.index.number(bag)).clone()
+        return self.gather(np.array([self.index.number(bag)])).features
 
     def __repr__(self) -> str:
         positive, unknown = int((self.known_labels == 1).sum()), int((self.known_labels < 0).sum())
@@ -135,11 +135,11 @@ class BagStore:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the bags of this selection: their ids, labels and features."""
-        digest = hashlib.sha256()
-        checksums = self._checksums
-        for number, bag in enumerate(self.ids):
-            digest.update(f"{bag}\0{self.known_labels[number]}\0{checksums[number]}\n".encode())
+        """SHA-256 over the bags of this selection: their ids, labels, sizes and features."""
+        digest = hashlib.sha256(f"{self.header.dtype} {self.width}\n".encode())
+        rows = zip(self.ids, self.known_labels.tolist(), self.index.sizes.tolist(), self._checksums(), strict=True)
+        for row in rows:
+            digest.update(f"{json.dumps(row)}\n".encode())
         return digest.hexdigest()
 
     def where(self, split: str | None = None, labelled: bool | None = None) -> BagStore:
@@ -151,114 +151,79 @@ class BagStore:
             chosen &= (self.known_labels >= 0) == labelled
         if not chosen.any():
             wanted = f" of split {split!r}" if split is not None else ""
-            there = ", ".join(sorted({str(each) for each in self.splits}))
+            there = ", ".join(sorted({"none" if each is None else repr(each) for each in self.splits}))
             how = {None: "", True: " with a label", False: " without a label"}[labelled]
             raise InvalidInput(f"{self.path} has no bag{wanted}{how}; its splits are: {there}", split)
         return self.subset(np.flatnonzero(chosen))
 
     def subset(self, bags: Sequence[int] | IntArray) -> BagStore:
         """Return the given bag numbers as a store of their own, in that order; nothing is copied."""
+        index = self.index.subset(bags)
         numbers = np.asarray(bags, dtype=np.int64)
-        index = self.index.subset(numbers)
         known = self.known_labels[numbers]
         labels = None if (known < 0).any() else known.astype(np.int64)
         index = BagIndex(index.ids, index.offsets, labels)
-        chosen = known, self.splits[numbers], self._shards, self._part[numbers], self._start[numbers]
+        chosen = known, self.splits[numbers], self._readers, self._part[numbers], self._start[numbers]
         return BagStore(self.path, self.header, index, *chosen)
+
+    def load(self) -> Bags:
+        """Return these bags in memory, in the type they are kept in."""
+        return Bags(self.index, self.gather(np.arange(len(self))).features)
 
     def gather(self, bags: IntArray, out: Tensor | None = None) -> BagBatch:
         """Read whole bags; see `BagSource.gather`."""
         sizes = self.index.sizes[bags]
         view = self._room(int(sizes.sum()), out)
-        at = 0
-        for number, size in zip(bags.tolist(), sizes.tolist(), strict=True):
-            view[at : at + size].copy_(self._rows_of(number))
-            at += size
+        self._copy(self._part[bags], self._start[bags], sizes, view)
         return BagBatch(bags, sizes, view)
 
     def rows(self, positions: IntArray, out: Tensor | None = None) -> Tensor:
         """Read single instances by position; see `BagSource.rows`."""
         positions = np.asarray(positions, dtype=np.int64)
         view = self._room(len(positions), out)
-        bags = self.index.bag_of[positions]
+        bags = np.searchsorted(self.index.offsets, positions, side="right") - 1
         part, row = self._part[bags], self._start[bags] + positions - self.index.offsets[bags]
-        ends = np.flatnonzero((np.diff(part) != 0) | (np.diff(row) != 1)) + 1  # a run of neighbours is one copy
-        for start, stop in zip([0, *ends.tolist()], [*ends.tolist(), len(positions)], strict=True):
-            if start < stop:
-                first = int(row[start])
-                view[start:stop].copy_(self._shards[int(part[start])][first : first + stop - start])
+        # neighbours are one copy
+        first = np.flatnonzero((np.diff(part, prepend=-1) != 0) | (np.diff(row, prepend=-1) != 1))
+        self._copy(part[first], row[first], np.diff(first, append=len(positions)), view)
         return view
-
-    def load(self) -> Bags:
-        """Return these bags in memory, in the type they are kept in."""
-        return Bags(self.index, self.gather(np.arange(len(self))).features)
-
-    def root_of(self, bag: str) -> Path:
-        """Return the folder that the ``path`` of a bag's instances is relative to."""
-        source = self.header.parts[self._part[self.index.number(bag)]].source
-        root = None if source is None else self.header.sources[source].root
-        return self.path if root is None else Path(root)
 
     def details(self, bag: str) -> list[dict[str, Any]]:
         """Return what is known of each instance of a bag, beside features and truth; [] where nothing is."""
         number = self.index.number(bag)
-        part = self.header.parts[self._part[number]]
-        if part.details is None:
-            return []
-        path = part_files(self.path, part.name)["instances"]
-        found = pq.read_table(path, filters=[("bag", "==", bag)])
-        rows: list[dict[str, Any]] = found.drop_columns(["bag", "index"]).to_pylist()
-        return rows
+        start, count = int(self._start[number]), int(self.index.sizes[number])
+        return self._readers[int(self._part[number])].details(bag, start, count)
+
+    def root_of(self, bag: str) -> Path:
+        """Return the folder that the ``path`` of a bag's instances is relative to."""
+        return self._readers[int(self._part[self.index.number(bag)])].root
 
     def truth_rows(self) -> Iterator[tuple[str, list[bool]]]:
-        """Yield (bag id, truth of its instances) of the whole store; for `admil.oracle` alone."""
-        for part in self.header.parts:
-            if part.truth is not None:
-                table = read_table(part_files(self.path, part.name)["truth"], part.truth, TRUTH_SCHEMA)
-                yield from zip(table["bag"].to_pylist(), table["positive"].to_pylist(), strict=True)
+        """Yield (bag id, truth of its instances) of these bags and perhaps others; for `admil.oracle` alone."""
+        for number in np.unique(self._part):
+            yield from self._readers[number].truth()
 
-    def verify(self, on_bag: Callable[[int], None] | None = None) -> tuple[str, ...]:
-        """Read every byte of the store's files; return what is wrong, a sentence each, () where all is well.
+    def verify(self, on_bag: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
+        """Read every byte of the whole store; see `verify_store`, which also takes stores that cannot be opened."""
+        return verify_store(self.path, on_bag)
 
-        Args:
-            on_bag: called with the number of bags looked at so far.
-        """
-        problems: list[str] = []
-        checked = 0
-        for part, shard in zip(self.header.parts, self._shards, strict=True):
-            files = part_files(self.path, part.name)
-            for kind, digest in (("bags", part.manifest), ("instances", part.details), ("truth", part.truth)):
-                if digest is not None:
-                    problems += _problem(files[kind], digest)
-            try:
-                table = _manifest(self.path, part)
-            except AdmilError:
-                continue  # said above
-            for row in table.select(["bag", "start", "count", "checksum"]).to_pylist():
-                rows = shard[row["start"] : row["start"] + row["count"]]
-                if hashlib.sha256(bytes_of(rows)).hexdigest() != row["checksum"]:
-                    problems.append(
-                        f"shard {files['features']} is damaged: the features of bag {row['bag']!r} are not those "
-                        "written; restore it from a copy, or import it again"
-                    )
-                checked += 1
-                if on_bag is not None:
-                    on_bag(checked)
-        return tuple(problems)
-
-    @cached_property
     def _checksums(self) -> list[str]:
-        """The checksum of each bag."""
-        by_bag: dict[str, str] = {}
-        for part in self.header.parts:
-            table = _manifest(self.path, part)
-            by_bag.update(zip(table["bag"].to_pylist(), table["checksum"].to_pylist(), strict=True))
-        return [by_bag[bag] for bag in self.ids]
+        """Return the checksum of each bag's features."""
+        found: NDArray[np.object_] = np.empty(len(self), dtype=object)
+        for number in np.unique(self._part):
+            bags = self._readers[number].bags()
+            here = self._part == number
+            rows = np.searchsorted(bags["start"].to_numpy(), self._start[here])
+            found[here] = bags["checksum"].to_numpy()[rows]
+        checksums: list[str] = found.tolist()
+        return checksums
 
-    def _rows_of(self, number: int) -> Tensor:
-        start = int(self._start[number])
-        shard = self._shards[int(self._part[number])]
-        return shard[start : start + int(self.index.sizes[number])]
+    def _copy(self, parts: IntArray, starts: IntArray, counts: IntArray, out: Tensor) -> None:
+        """Copy runs of rows, one after another."""
+        at = 0
+        for part, start, count in zip(parts.tolist(), starts.tolist(), counts.tolist(), strict=True):
+            out[at : at + count].copy_(self._readers[part].features[start : start + count])
+            at += count
 
     def _room(self, rows: int, out: Tensor | None) -> Tensor:
         if out is None:
@@ -269,28 +234,3 @@ class BagStore:
                 f"out needs {rows} rows or more of {self.width} features, its shape is {tuple(out.shape)}"
             )
         return view
-
-
-def _manifest(folder: Path, part: Part) -> pa.Table:
-    """Read the bags of a part and check that they tile its shard."""
-    path = part_files(folder, part.name)["bags"]
-    table = read_table(path, part.manifest, BAG_SCHEMA)
-    counts, starts = table["count"].to_numpy(), table["start"].to_numpy()
-    tiled = len(table) == part.bags and (counts > 0).all() and counts.sum() == part.instances
-    if not tiled or not np.array_equal(starts, np.cumsum(counts) - counts):
-        raise CorruptFile(f"{path} does not describe its shard: counts and starts do not fit", path)
-    return table
-
-
-def _shard(folder: Path, header: Header, part: Part, table: pa.Table) -> Tensor:
-    identity = hashlib.sha256("".join(table["checksum"].to_pylist()).encode()).hexdigest()
-    path = part_files(folder, part.name)["features"]
-    return map_shard(path, header.dtype, part.instances, header.width, identity)
-
-
-def _problem(path: Path, digest: str) -> list[str]:
-    try:
-        check_file(path, digest)
-    except CorruptFile as error:
-        return [str(error)]
-    return []

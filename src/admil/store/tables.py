@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ from admil.errors import CorruptFile, InvalidInput
 from admil.store.documents import file_digest, sync_folder
 from admil.store.layout import KNOWN_COLUMNS
 
-__all__ = ["check_file", "details_table", "read_table", "truth_rows", "write_table"]
+__all__ = ["check_file", "details_table", "read_rows", "read_table", "truth_row", "write_table"]
 
 _ROW_GROUP = 20_000
 
@@ -32,28 +33,49 @@ def write_table(table: pa.Table, path: Path) -> str:
     return file_digest(path)
 
 
-def read_table(path: Path, digest: str, schema: pa.Schema | None = None) -> pa.Table:
-    """Read a table whose checksum is known.
+def read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
+    """Read a whole table whose checksum and columns are known.
 
     Raises:
         CorruptFile: missing, damaged, or with other columns.
     """
-    check_file(path, digest)
     try:
-        table = pq.read_table(path, memory_map=False)
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise _missing(path) from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise _damaged(path)
+    try:
+        # not by its path: Arrow would take columns from a folder that is named "split=train"
+        table = pq.ParquetFile(pa.BufferReader(data)).read()
     except (pa.ArrowException, OSError) as error:
         raise CorruptFile(f"{path} is no Parquet file: {error}", path) from error
-    if schema is not None and not table.schema.equals(schema):
+    if not table.schema.equals(schema):
         raise CorruptFile(f"{path} has columns {table.schema.names}, expected {schema.names}", path)
     return table
+
+
+def read_rows(path: Path, start: int, count: int) -> pa.Table:
+    """Read some rows of a table; only the row groups that they lie in are read."""
+    try:
+        with pq.ParquetFile(path) as file:
+            sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+            ends = np.cumsum(sizes)
+            first, last = np.searchsorted(ends, [start, start + count - 1], side="right").tolist()
+            table = file.read_row_groups(list(range(first, last + 1)))
+    except FileNotFoundError:
+        raise _missing(path) from None
+    except (pa.ArrowException, OSError, IndexError) as error:
+        raise CorruptFile(f"{path} is no Parquet file with {start + count} rows: {error}", path) from error
+    return table.slice(start - int(ends[first] - sizes[first]), count)
 
 
 def check_file(path: Path, digest: str) -> None:
     """Raise `CorruptFile` unless the file is the one that was written."""
     if not path.is_file():
-        raise CorruptFile(f"{path} is missing; the store was not copied whole", path)
+        raise _missing(path)
     if file_digest(path) != digest:
-        raise CorruptFile(f"{path} is damaged: its checksum is not the one written; restore it from a copy", path)
+        raise _damaged(path)
 
 
 def details_table(bag: str, count: int, columns: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:
@@ -86,6 +108,19 @@ def details_table(bag: str, count: int, columns: Mapping[str, Any], schema: pa.S
     return pa.table({field.name: arrays.get(field.name, pa.nulls(count, field.type)) for field in schema}, schema)
 
 
+def truth_row(bag: str, label: int | None, positive: NDArray[np.bool_], count: int) -> tuple[str, list[bool]]:
+    """Check the truth of a bag against its label; return its row."""
+    values = np.asarray(positive)
+    if values.shape != (count,) or not np.isin(values, (0, 1)).all():
+        raise InvalidInput(
+            f"bag {bag!r}: expected {count} truth values 0 or 1, one per instance, got shape {values.shape}", bag
+        )
+    if label is not None and bool(values.any()) != bool(label):
+        said, found = ("positive", "no instance") if label else ("negative", "an instance")
+        raise InvalidInput(f"bag {bag!r} is labelled {said} but {found} of it is positive; correct one of them", bag)
+    return bag, values.astype(bool).tolist()
+
+
 def _as_array(bag: str, name: str, values: Any, schema: pa.Schema | None) -> pa.Array:
     wanted = KNOWN_COLUMNS.get(name)
     if schema is not None and name in schema.names:
@@ -101,14 +136,9 @@ def _as_array(bag: str, name: str, values: Any, schema: pa.Schema | None) -> pa.
     return pa.nulls(len(array), pa.string()) if pa.types.is_null(array.type) else array
 
 
-def truth_rows(bag: str, label: int | None, positive: NDArray[np.bool_], count: int) -> tuple[str, list[bool]]:
-    """Check the truth of a bag against its label; return its row."""
-    values = np.asarray(positive)
-    if values.shape != (count,) or not np.isin(values, (0, 1)).all():
-        raise InvalidInput(
-            f"bag {bag!r}: expected {count} truth values 0 or 1, one per instance, got shape {values.shape}", bag
-        )
-    if label is not None and bool(values.any()) != bool(label):
-        said, found = ("positive", "no instance") if label else ("negative", "an instance")
-        raise InvalidInput(f"bag {bag!r} is labelled {said} but {found} of it is positive; correct one of them", bag)
-    return bag, values.astype(bool).tolist()
+def _missing(path: Path) -> CorruptFile:
+    return CorruptFile(f"{path} is missing; the store was not copied whole", path)
+
+
+def _damaged(path: Path) -> CorruptFile:
+    return CorruptFile(f"{path} is damaged: its checksum is not the one written; restore it from a copy", path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -11,39 +12,27 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from admil.errors import InvalidInput
-from admil.store.documents import sync_folder, write_bytes
-from admil.store.layout import (
-    BAG_SCHEMA,
-    DTYPES,
-    HEADER,
-    PICTURES,
-    TRUTH_SCHEMA,
-    DtypeName,
-    Header,
-    Part,
-    Source,
-    part_files,
-)
+from admil.store.incoming import as_rows, check_finite, natural_dtype
+from admil.store.layout import BAG_SCHEMA, DTYPES, HEADER, DtypeName, Header, Source, part_files
 from admil.store.lock import StoreLock
-from admil.store.shards import ShardFile
-from admil.store.tables import details_table, read_table, truth_rows, write_table
+from admil.store.part_writer import PartWriter
+from admil.store.pictures import PictureFolder
+from admil.store.tables import details_table, read_table, truth_row
 
 __all__ = ["PART_BYTES", "StoreWriter"]
 
 PART_BYTES = 256 * 2**20
-"""Features after which a shard is closed."""
+"""Bytes of features and tables after which a part is closed."""
 
 
 class StoreWriter:
     """Adds bags to a store; use it in a ``with`` statement.
 
-    What has been added becomes part of the store whenever a shard is full, and at the end.  A crash, an
-    error or a full disk loses at most the bags of the open shard: the store stays valid, and adding them
+    What has been added becomes part of the store whenever a part is full, and at the end.  A crash, an
+    error or a full disk loses at most the bags of the open part: the store stays valid, and adding them
     again gives the same files as if nothing had happened.
 
     Args:
@@ -52,8 +41,13 @@ class StoreWriter:
             and whole numbers become float32), and then refuses bags of another type.
         features: how the features were made; kept in the header.
         source: the import that the bags come from.
-        part_bytes: features after which a shard is closed.
+        part_bytes: bytes of features and tables after which a part is closed; the open part's tables are
+            kept in memory.
         new: True to make a store, False to go on with one, None for either.
+
+    Attributes:
+        ids: the ids of all bags, those of the open part included.
+        done: the ids of the bags that the store has from this source since before.
     """
 
     def __init__(
@@ -68,39 +62,16 @@ class StoreWriter:
         if dtype is not None and dtype not in DTYPES:
             raise InvalidInput(f"a store keeps {', '.join(DTYPES)}, not {dtype!r}", dtype)
         self.path, self.part_bytes = Path(path), part_bytes
-        self.shard: ShardFile | None = None
-        self.given_dtype = dtype
-        self.lock = StoreLock(self.path, new)
+        self._part: PartWriter | None = None
+        self._schema: pa.Schema | None = None
+        self._given_dtype, self._closed = dtype, False
+        self._pictures = PictureFolder(self.path)
+        self._lock = StoreLock(self.path, new)
         try:
             self._begin(dtype, features, source)
         except BaseException:
-            self.lock.release()
+            self._lock.release()
             raise
-
-    def _begin(self, dtype: DtypeName | None, features: Mapping[str, Any] | None, source: Source | None) -> None:
-        folder = self.path
-        self.header = Header.read(folder) if (folder / HEADER).exists() else Header(dtype="float32", width=0)
-        self.written = self.header
-        if self.header.parts and dtype not in (None, self.header.dtype):
-            raise InvalidInput(
-                f"the store {folder} keeps {self.header.dtype}, {dtype} was asked for; leave it out", dtype
-            )
-        if features is not None:
-            self._describe(dict(features))
-        self.source = self._number_of(source)
-        self.ids: set[str] = set()
-        self.done: set[str] = set()
-        self.schema: pa.Schema | None = None
-        for part in self.header.parts:
-            files = part_files(folder, part.name)
-            bags = read_table(files["bags"], part.manifest, BAG_SCHEMA)["bag"].to_pylist()
-            self.ids.update(bags)
-            if self.source is not None and part.source == self.source:
-                self.done.update(bags)
-            if self.schema is None and part.details is not None:
-                self.schema = pq.read_schema(files["instances"]).remove_metadata()
-        _remove_unnamed(folder, {part.name for part in self.header.parts})
-        self._open_part()
 
     def add(
         self,
@@ -124,20 +95,27 @@ class StoreWriter:
             truth: the true label of each instance, where it is known; kept in a file of its own.
 
         Raises:
-            InvalidInput: naming the bag and what is wrong; the bags added before are not touched.
+            InvalidInput: naming the bag and what is wrong; it is left out, and others may be added.
+            OSError: such as a full disk; the writer is closed, what was not committed is dropped.
         """
-        name: object = bag  # typed a text, but a caller may say otherwise
-        if not isinstance(name, str) or not name:
-            raise InvalidInput(f"a bag id is a non-empty text, got {bag!r}", bag)
+        self._check_open()
+        _check_words(bag, split)
         if bag in self.ids:
             raise InvalidInput(f"bag {bag!r} is in the store already; bag ids must be distinct", bag)
         if label not in (None, 0, 1):
             raise InvalidInput(f"bag {bag!r}: expected a label 0, 1 or None (not known), got {label!r}", bag)
-        rows = self._checked(bag, features)
-        details = None if instances is None else details_table(bag, len(rows), instances, self.schema)
-        truth_row = None if truth is None else truth_rows(bag, label, truth, len(rows))
-        self._take(bag, rows, label, split, details, truth_row)
-        if self.shard is not None and self.shard.bytes >= self.part_bytes:
+        rows = as_rows(bag, features)
+        header = self._header_with(bag, rows.shape[1], natural_dtype(rows.dtype))
+        check_finite(bag, rows, header.torch_dtype)
+        details = None if instances is None else details_table(bag, len(rows), instances, self._schema)
+        known = None if truth is None else truth_row(bag, label, truth, len(rows))
+        self.header = header
+        with self._abandoned_on_error():
+            self._part = self._part or PartWriter(self.path, header, self._schema)
+            self._part.add(bag, rows, None if label is None else int(label), split, details, known)
+        self._schema = self._part.schema
+        self.ids.add(bag)
+        if self._part.bytes >= self.part_bytes:
             self.commit()
 
     def picture(self, name: str, data: bytes) -> str:
@@ -150,60 +128,47 @@ class StoreWriter:
             name: a file name, or folders and a file name with "/" between them.
             data: the file's bytes.
         """
-        words = name.split("/")
-        if any(not word or word[0] == "." or set(word) & set("\\:\0") for word in words):
-            raise InvalidInput(f"expected the name of a picture such as 'scan/17.png', got {name!r}", name)
-        path = self.path.joinpath(PICTURES, *words)
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(path, data)
-        elif path.read_bytes() != data:
-            raise InvalidInput(f"{path} is another picture already; give this one a name of its own", path)
-        return f"{PICTURES}/{name}"
+        self._check_open()
+        return self._pictures.put(name, data)
 
     def commit(self) -> None:
         """Make what was added part of the store."""
-        if self.shard is None:
+        self._check_open()
+        if self._part is None:
             return
-        number = len(self.header.parts)
-        files = part_files(self.path, f"{number:06d}")
-        size = self.shard.close()
-        sync_folder(files["features"].parent)
-        table = pa.table([list(column) for column in zip(*self.rows, strict=True)], schema=BAG_SCHEMA)
-        part = Part(
-            name=f"{number:06d}",
-            bags=len(self.rows),
-            instances=self.shard.rows,
-            shard_bytes=size,
-            manifest=write_table(table, files["bags"]),
-            details=write_table(self._details(), files["instances"]) if self.schema is not None else None,
-            truth=write_table(_truth_table(self.truth), files["truth"]) if self.truth else None,
-            source=self.source,
-        )
-        self._write(self.header.model_copy(update={"parts": (*self.header.parts, part)}))
-        self._open_part()
+        with self._abandoned_on_error():
+            part = self._part.finish(self._source)
+            self._pictures.sync()
+            self._write(self.header.model_copy(update={"parts": (*self.header.parts, part)}))
+        self._part = None
 
     def close(self) -> None:
         """Commit, note that the import came to its end, and let others write."""
+        if self._closed:
+            return
         try:
             self.commit()
             if not self.header.parts:
                 raise InvalidInput(f"no bag was added: {self.path} stays without a store", self.path)
             sources = list(self.header.sources)
-            if self.source is not None:
-                sources[self.source] = sources[self.source].model_copy(update={"complete": True})
+            if self._source is not None:
+                sources[self._source] = sources[self._source].model_copy(update={"complete": True})
             header = self.header.model_copy(update={"sources": tuple(sources)})
-            if header != self.written:
-                self._write(header)
+            with self._abandoned_on_error():
+                if header != self._written:
+                    self._write(header)
+            self._closed = True
         finally:
             self.abandon()
 
     def abandon(self) -> None:
         """Drop what was not committed and let others write."""
-        if self.shard is not None:
-            self.shard.discard()
-            self.shard = None
-        self.lock.release()
+        part, self._part = self._part, None
+        try:
+            if part is not None:
+                part.discard()
+        finally:
+            self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -214,81 +179,57 @@ class StoreWriter:
         else:
             self.abandon()
 
-    def _open_part(self) -> None:
-        self.shard = None
-        self.rows: list[tuple[str, int | None, str | None, str, int, int, str]] = []
-        self.tables: list[pa.Table] = []
-        self.truth: list[tuple[str, list[bool]]] = []
-
-    def _take(
-        self,
-        bag: str,
-        rows: Tensor,
-        label: int | None,
-        split: str | None,
-        details: pa.Table | None,
-        truth: tuple[str, list[bool]] | None,
-    ) -> None:
-        name = f"{len(self.header.parts):06d}"
-        if self.shard is None:
-            path = part_files(self.path, name)["features"]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.shard = ShardFile(path, self.header.dtype, self.header.width)
-        start = self.shard.rows
-        checksum = self.shard.add(rows)
-        self.ids.add(bag)
-        self.rows.append((bag, label, split, name, start, len(rows), checksum))
-        if details is not None:
-            self.schema = self.schema or details.schema
-        self.tables.append(details if details is not None else pa.table({"count": [len(rows)]}))
-        if truth is not None:
-            self.truth.append(truth)
-
-    def _details(self) -> pa.Table:
-        """Return the instance rows of the open part; bags that brought none have empty ones."""
-        assert self.schema is not None
-        tables = [
-            table if "bag" in table.column_names else details_table(row[0], row[5], {}, self.schema)
-            for row, table in zip(self.rows, self.tables, strict=True)
-        ]
-        return pa.concat_tables(tables)
-
-    def _checked(self, bag: str, features: Any) -> Tensor:
-        rows = _as_tensor(bag, features)
-        if rows.ndim != 2 or rows.shape[1] == 0:
+    def _begin(self, dtype: DtypeName | None, features: Mapping[str, Any] | None, source: Source | None) -> None:
+        folder = self.path
+        self.header = Header.read(folder) if (folder / HEADER).exists() else Header(dtype="float32", width=0)
+        self._written = self.header
+        if self.header.parts and dtype not in (None, self.header.dtype):
             raise InvalidInput(
-                f"bag {bag!r}: expected (n, D) features, one row per instance, got shape {tuple(rows.shape)}", bag
+                f"the store {folder} keeps {self.header.dtype}, {dtype} was asked for; leave it out", dtype
             )
-        if len(rows) == 0:
-            raise InvalidInput(f"bag {bag!r} is empty; a bag needs at least one instance: leave it out", bag)
-        natural = _natural(rows.dtype)
+        if features is not None:
+            self._describe(features)
+        self._source = self._number_of(source)
+        self.ids: set[str] = set()
+        self.done: set[str] = set()
+        for part in self.header.parts:
+            files = part_files(folder, part.name)
+            bags = read_table(files["bags"], part.manifest, BAG_SCHEMA)["bag"].to_pylist()
+            self.ids.update(bags)
+            if self._source is not None and part.source == self._source:
+                self.done.update(bags)
+            if self._schema is None and part.details is not None:
+                self._schema = pq.read_schema(files["instances"]).remove_metadata()
+        _remove_unnamed(folder, {part.name for part in self.header.parts})
+        self._pictures.remove_unfinished()
+
+    def _header_with(self, bag: str, width: int, natural: DtypeName) -> Header:
+        """Return the header as it is once a bag like this is in the store."""
         header = self.header
         if header.width == 0:
-            header = header.model_copy(update={"width": rows.shape[1], "dtype": self.given_dtype or natural})
-        if rows.shape[1] != header.width:
+            header = header.model_copy(update={"width": width, "dtype": self._given_dtype or natural})
+        if width != header.width:
             raise InvalidInput(
-                f"every bag needs the same number of features: the store has {header.width}, "
-                f"bag {bag!r} has {rows.shape[1]}",
+                f"every bag needs the same number of features: the store has {header.width}, bag {bag!r} has {width}",
                 bag,
             )
-        if self.given_dtype is None and natural != header.dtype:
+        if self._given_dtype is None and natural != header.dtype:
             raise InvalidInput(
                 f"bag {bag!r} comes in {natural}, the store keeps {header.dtype}; "
                 "name the type that all are to be converted to (dtype=…, --dtype)",
                 bag,
             )
-        kept = _finite(bag, rows, rows.to(header.torch_dtype))
-        self.header = header
-        return kept
+        return header
 
-    def _describe(self, features: dict[str, Any]) -> None:
-        if self.header.parts and self.header.features not in (None, features):
+    def _describe(self, features: Mapping[str, Any]) -> None:
+        described = Header(dtype="float32", width=0, features=dict(features)).features
+        if self.header.parts and self.header.features not in (None, described):
             raise InvalidInput(
                 f"the features of {self.path} were made otherwise ({_short(self.header.features)}) than these "
-                f"({_short(features)}); make them the same way, or import into another store",
+                f"({_short(described)}); make them the same way, or import into another store",
                 self.path,
             )
-        self.header = self.header.model_copy(update={"features": features})
+        self.header = self.header.model_copy(update={"features": described})
 
     def _number_of(self, source: Source | None) -> int | None:
         """Return the source's number in the header, where it is entered if it is new, or moved if it moved."""
@@ -305,67 +246,49 @@ class StoreWriter:
 
     def _write(self, header: Header) -> None:
         header.write(self.path)
-        self.header = self.written = header
+        self.header = self._written = header
+
+    def _check_open(self) -> None:
+        if not self._lock.held:
+            raise InvalidInput(f"this writer of {self.path} is closed; make another with BagStore.append", self.path)
+
+    @contextmanager
+    def _abandoned_on_error(self) -> Iterator[None]:
+        """Close the writer where its files may be half written, and say what a full disk means for the store."""
+        try:
+            yield
+        except OSError as error:
+            self.abandon()
+            bags = sum(part.bags for part in self._written.parts)
+            said = (
+                f"{error.strerror or error}; the store is sound and holds {bags} bags: put this right and run it again"
+            )
+            raise OSError(error.errno, said, str(self.path)) from error
+        except BaseException:
+            self.abandon()
+            raise
 
 
-def _as_tensor(bag: str, features: Any) -> Tensor:
-    if isinstance(features, Tensor):
-        return features.detach().cpu()
+def _check_words(bag: object, split: object) -> None:
+    """Check ids and splits, which are typed as texts, but a caller may say otherwise."""
+    if not isinstance(bag, str) or not bag:
+        raise InvalidInput(f"a bag id is a non-empty text, got {bag!r}", bag)
+    if split is not None and (not isinstance(split, str) or not split):
+        raise InvalidInput(f"bag {bag!r}: a split is a non-empty text or None, got {split!r}", bag)
     try:
-        array = np.asarray(features)
-        if array.dtype.kind not in "fiub":
-            raise TypeError
-        return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
-    except (TypeError, ValueError):
-        raise InvalidInput(f"bag {bag!r}: expected an (n, D) array of numbers, got {_kind(features)}", bag) from None
-
-
-def _kind(features: Any) -> str:
-    dtype = getattr(features, "dtype", None)
-    return f"an array of {dtype}" if dtype is not None else type(features).__name__
-
-
-def _natural(dtype: torch.dtype) -> DtypeName:
-    for name, known in DTYPES.items():
-        if dtype == known:
-            return name
-    return "float32"
-
-
-def _finite(bag: str, given: Tensor, kept: Tensor) -> Tensor:
-    """Return the kept rows, or say which row is not finite, before or after the conversion."""
-    if bool(torch.isfinite(kept).all()):
-        return kept
-    row, column = (int(i) for i in (~torch.isfinite(kept)).nonzero()[0])
-    value = given[row, column].item()
-    if np.isfinite(value):
-        raise InvalidInput(
-            f"bag {bag!r}: row {row} has {value:g} in column {column}, too large for {str(kept.dtype)[6:]}; "
-            "use float32 or bfloat16",
-            bag,
-        )
-    raise InvalidInput(
-        f"features must be finite: bag {bag!r}, row {row} has {value} in column {column}; replace or drop it", bag
-    )
-
-
-def _truth_table(rows: Iterable[tuple[str, list[bool]]]) -> pa.Table:
-    bags, values = zip(*rows, strict=True)
-    return pa.table([list(bags), list(values)], schema=TRUTH_SCHEMA)
+        (bag + (split or "")).encode()
+    except UnicodeEncodeError:  # a file name that is no text on this system
+        raise InvalidInput(f"bag {bag!r}: its id or split is no valid Unicode text; rename it", bag) from None
 
 
 def _remove_unnamed(folder: Path, names: set[str]) -> None:
-    """Delete the files of parts that were never committed."""
+    """Delete the files of parts that were never committed, and a header that was being written."""
     for kind, example in part_files(folder, "x").items():
-        if not (folder / kind).is_dir():
-            (folder / kind).mkdir() if kind in ("features", "bags") else None
-            continue
-        for path in (folder / kind).iterdir():
-            if path.suffix == example.suffix and path.stem not in names:
+        for path in (folder / kind).glob(f"*{example.suffix}"):
+            if re.fullmatch(r"\d{6}", path.stem) and path.stem not in names:
                 path.unlink()
-    for path in folder.glob(".store.json.*.part"):
-        with suppress(FileNotFoundError):
-            path.unlink()
+    for path in folder.glob(f".{HEADER}.*.part"):
+        path.unlink(missing_ok=True)
 
 
 def _short(features: Mapping[str, Any] | None) -> str:

@@ -11,7 +11,9 @@ from admil.errors import InvalidInput
 from admil.features.efficientnet import efficientnet_lite0
 from admil.features.encoder import PictureEncoder
 from admil.features.modules import Precision
+from admil.features.onnxfile import OnnxEncoder
 from admil.features.pixels import PixelEncoder
+from admil.features.vgg import vgg16
 
 __all__ = ["PictureEncoderName", "picture_encoder"]
 
@@ -24,7 +26,7 @@ def picture_encoder(
     size: int | None = None,
     weights: str | Path | None = None,
     device: str | torch.device = "cpu",
-    batch: int = 64,
+    batch: int | None = None,
     precision: Precision = "float32",
 ) -> PictureEncoder:
     """Return an encoder of pictures.
@@ -36,7 +38,7 @@ def picture_encoder(
             "pixels" keeps them as they are.
         weights: a file, for "vgg16" and "onnx" only.
         device: where to compute.
-        batch: pictures at a time.
+        batch: pictures at a time; None takes what suits the device.
         precision: see `ModuleEncoder`.
 
     Raises:
@@ -54,4 +56,9 @@ def picture_encoder(
         return PixelEncoder(size)
     if name == "efficientnet-lite0":
         return efficientnet_lite0(224 if size is None else size, device=device, batch=batch, precision=precision)
-    raise InvalidInput(f"the encoder {name!r} is not there yet", name)
+    assert weights is not None
+    if name == "vgg16":
+        return vgg16(weights, 224 if size is None else size, device=device, batch=batch, precision=precision)
+    if torch.device(device).type != "cpu" or precision != "float32":
+        raise InvalidInput("an ONNX model is computed on the processor in its own precision: leave both out", name)
+    return OnnxEncoder(weights, size, batch=16 if batch is None else batch)

@@ -17,7 +17,7 @@ from admil.errors import InvalidInput
 from admil.features.encoder import Picture
 from admil.features.pictures import checked_picture, resized
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "ModuleEncoder", "Precision", "module_digest", "stacked"]
+__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "ModuleEncoder", "Precision", "checked_scaling", "module_digest", "stacked"]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 """Mean of the colours of ImageNet, 0 to 1, as networks trained on it with torchvision expect it."""
@@ -46,7 +46,7 @@ class ModuleEncoder:
         std: likewise.
         name: what the features are called.
         device: where to compute.
-        batch: pictures at a time.
+        batch: pictures at a time; None takes 16 on a processor, whose caches hold no more, and 64 on a device.
         precision: "bfloat16" is quicker where the processor has it, and good to about two digits.
         weights: checksum of the weights; None takes that of the module's parameters and buffers.
     """
@@ -60,18 +60,18 @@ class ModuleEncoder:
         name: str = "module",
         *,
         device: str | torch.device = "cpu",
-        batch: int = 64,
+        batch: int | None = None,
         precision: Precision = "float32",
         weights: str | None = None,
     ) -> None:
-        if size < 1 or batch < 1:
+        if size < 1 or (batch is not None and batch < 1):
             raise InvalidInput(f"size and batch are whole numbers from 1 up, got {size} and {batch}", (size, batch))
-        if len(mean) != 3 or len(std) != 3 or min(std) <= 0:
-            raise InvalidInput(f"mean and std have a value for each colour, std above 0, got {mean} and {std}", name)
         if precision not in ("float32", "bfloat16"):
             raise InvalidInput(f"precision is float32 or bfloat16, got {precision!r}", precision)
-        self.size, self.mean, self.std, self.name = size, tuple(mean), tuple(std), name
-        self.batch, self.precision, self.device = batch, precision, torch.device(device)
+        self.size, self.name, self.precision = size, name, precision
+        self.mean, self.std = checked_scaling(mean, std)
+        self.device = torch.device(device)
+        self.batch = batch or (16 if self.device.type == "cpu" else 64)
         self._weights = module_digest(module) if weights is None else weights
         own: Any = copy.deepcopy(module).eval()
         self._module: nn.Module = own.to(self.device, memory_format=torch.channels_last)
@@ -122,6 +122,13 @@ class ModuleEncoder:
                 self.name,
             )
         return found
+
+
+def checked_scaling(mean: Sequence[float], std: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and std if they are values for three colours."""
+    if len(mean) != 3 or len(std) != 3 or not all(value > 0 for value in std):
+        raise InvalidInput(f"mean and std have a value for each of three colours, std above 0, got {mean} and {std}")
+    return tuple(map(float, mean)), tuple(map(float, std))
 
 
 def stacked(pictures: Sequence[Picture], size: int) -> NDArray[np.uint8]:

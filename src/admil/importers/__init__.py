@@ -1,8 +1,31 @@
 """What people have, as bags in a store: one file per kind of source."""
 
 from admil.importers.arrays import ArrayImporter
-from admil.importers.labels import LabelFile
+from admil.importers.columns import ColumnNames
+from admil.importers.h5 import H5Importer
+from admil.importers.jsonl import JsonlImporter
+from admil.importers.labels import LabelFile, LabelReader, as_label
+from admil.importers.pt import PtImporter
 from admil.importers.run import ImportReport, run_import
 from admil.importers.source import BagReader, Importer, ReadBag, reading
+from admil.importers.table import TableImporter
+from admil.importers.torchmil import TorchmilImporter
 
-__all__ = ["ArrayImporter", "BagReader", "ImportReport", "Importer", "LabelFile", "ReadBag", "reading", "run_import"]
+__all__ = [
+    "ArrayImporter",
+    "BagReader",
+    "ColumnNames",
+    "H5Importer",
+    "ImportReport",
+    "Importer",
+    "JsonlImporter",
+    "LabelFile",
+    "LabelReader",
+    "PtImporter",
+    "ReadBag",
+    "TableImporter",
+    "TorchmilImporter",
+    "as_label",
+    "reading",
+    "run_import",
+]

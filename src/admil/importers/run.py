@@ -25,7 +25,7 @@ class ImportReport:
         added: bags that were added.
         instances: their instances.
         present: bags that the store had from this source already.
-        skipped: bags left out because they had no label, or labels without a bag.
+        skipped: bags left out because they had no line in the label file, and lines without a bag.
         left_out: a sentence for each bag or instance that could not be read and was left out.
     """
 
@@ -67,7 +67,7 @@ def run_import(
         on_bag: called with the bags seen so far and their number.
     """
     ids = importer.ids()
-    _check_distinct(ids, importer)
+    _check_distinct(ids, importer.source.name)
     chosen = set(ids)
     skipped = 0
     if labels is not None:
@@ -81,6 +81,8 @@ def run_import(
                 _take(bag, writer, labels, split, skip_errors, report)
             if on_bag is not None:
                 on_bag(seen, len(ids))
+        if report.left_out and not report.added + report.present:
+            raise InvalidInput(f"none of the {len(ids)} bags could be read; the first: {report.left_out[0]}", store)
     return ImportReport(report.added, report.instances, report.present, report.skipped, tuple(report.left_out))
 
 
@@ -121,13 +123,11 @@ def _label_of(bag: str, read: ReadBag, labels: LabelFile | None) -> tuple[int | 
     return read.label if label is None else label, split or read.split
 
 
-def _check_distinct(ids: Iterable[str], importer: Importer) -> None:
+def _check_distinct(ids: Iterable[str], source: str) -> None:
     seen: set[str] = set()
     for bag in ids:
         if bag in seen:
-            raise InvalidInput(
-                f"bag {bag!r} comes more than once in {importer.source.name}; bag ids must be distinct", bag
-            )
+            raise InvalidInput(f"bag {bag!r} comes more than once in {source}; bag ids must be distinct", bag)
         seen.add(bag)
 
 

@@ -7,7 +7,6 @@ import lzma
 import pickle
 import struct
 import tokenize
-import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,17 @@ from numpy.typing import NDArray
 from admil.errors import AdmilError, CorruptFile, InvalidInput
 from admil.store import Source
 
-__all__ = ["BagReader", "Importer", "ReadBag", "bag_files", "check_file", "check_unpacked", "name_of", "reading"]
+__all__ = [
+    "BagReader",
+    "Importer",
+    "ReadBag",
+    "bag_files",
+    "check_file",
+    "check_unpacked",
+    "most_unpacked",
+    "name_of",
+    "reading",
+]
 
 _BOMB_BYTES, _BOMB_RATIO = 2**30, 200
 
@@ -117,8 +126,13 @@ def check_unpacked(size: int, packed: int) -> None:
     Raises:
         ValueError: for `reading` to name the file.
     """
-    if size > _BOMB_BYTES and size > _BOMB_RATIO * packed:
-        raise ValueError(f"a bag of {size:,} bytes unpacked from {packed:,}: that looks like a decompression bomb")
+    if size > most_unpacked(packed):
+        raise ValueError(f"a bag of {size:,} bytes or more from {packed:,}: that looks like a decompression bomb")
+
+
+def most_unpacked(packed: int) -> int:
+    """Return the bytes that a bag may unpack to from a file of ``packed`` bytes."""
+    return max(_BOMB_BYTES, _BOMB_RATIO * packed)
 
 
 def name_of(path: Path) -> str:
@@ -135,9 +149,7 @@ def reading(path: Path, expected: str) -> Iterator[None]:
         expected: what it should hold, to follow "expected".
     """
     try:
-        with warnings.catch_warnings():  # libraries warn of what ends in an error here, or does not matter
-            warnings.simplefilter("ignore")
-            yield
+        yield
     except AdmilError:
         raise
     except FileNotFoundError as error:

@@ -1,0 +1,161 @@
+"""Which column of a table holds what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pyarrow as pa
+
+from admil.errors import InvalidInput
+from admil.store.layout import KNOWN_COLUMNS
+
+__all__ = ["ColumnNames", "Columns", "find_columns", "is_list"]
+
+_BAG = ("bag", "bag_id", "bag_name", "slide_id")
+_LABEL = ("label", "bag_label", "target")
+_SPLIT = ("split",)
+_TRUTH = ("truth", "instance_label", "inst_label")
+_FEATURES = "features"
+_NO_COLUMNS = ("", "index", "unnamed: 0", "__index_level_0__")
+"""What pandas writes beside the columns; these are not read."""
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """What the user says of a table's columns; None, or nothing, leaves a column to be found by its usual name.
+
+    Attributes:
+        bag: the bag id; else ``bag``, ``bag_id``, ``bag_name`` or ``slide_id``.
+        label: the label of the bag; else ``label``, ``bag_label`` or ``target``, if there.
+        split: the split of the bag; else ``split``, if there.
+        truth: the label of the instance; else ``truth``, ``instance_label`` or ``inst_label``, if there.
+        features: names, or patterns such as "f*"; else a column of lists named ``features``, or all other
+            columns of numbers whose names have no meaning of their own (as ``x`` and ``y`` have).
+    """
+
+    bag: str | None = None
+    label: str | None = None
+    split: str | None = None
+    truth: str | None = None
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table, by what they hold.
+
+    Attributes:
+        bag: the bag id.
+        label: the label of the bag, if the table has it.
+        split: the split of the bag, if the table has it.
+        truth: the label of the instance, if the table has it.
+        features: a column of lists, or columns of numbers in the table's order.
+        details: what goes into the instance table.
+    """
+
+    bag: str
+    label: str | None
+    split: str | None
+    truth: str | None
+    features: tuple[str, ...]
+    details: tuple[str, ...]
+
+    @property
+    def all(self) -> list[str]:
+        """All columns that are read."""
+        single = [name for name in (self.bag, self.label, self.split, self.truth) if name is not None]
+        return [*single, *self.features, *self.details]
+
+
+def find_columns(path: Path, types: Iterable[tuple[str, pa.DataType]], names: ColumnNames) -> Columns:
+    """Say what each column of a table holds.
+
+    Args:
+        path: the table, for messages.
+        types: name and type of each column, in order.
+        names: what the user says.
+    """
+    given = list(types)
+    known = dict(given)
+    if len(known) < len(given):
+        twice = next(name for place, (name, _) in enumerate(given) if name in [each for each, _ in given[:place]])
+        raise InvalidInput(f"{path}: two columns are named {twice!r}; rename one", path)
+    taken = {names.bag, names.label, names.split, names.truth}
+    free = {name.strip().lower(): name for name in known if name not in taken}
+    bag = _named(path, known, "bag", names.bag) or _usual(free, _BAG)
+    if bag is None:
+        raise InvalidInput(
+            f"{path} needs a column 'bag' with the bag id of each row, or the name of that column (bag=…, --bag); "
+            f"its columns are: {_listed(known)}",
+            path,
+        )
+    label = _named(path, known, "label", names.label) or _usual(free, _LABEL)
+    split = _named(path, known, "split", names.split) or _usual(free, _SPLIT)
+    truth = _named(path, known, "truth", names.truth) or _usual(free, _TRUTH)
+    rest = {name: kind for name, kind in known.items() if name not in (bag, label, split, truth)}
+    rest = {name: kind for name, kind in rest.items() if name.strip().lower() not in _NO_COLUMNS}
+    features = _chosen(path, rest, names.features) if names.features else _features(path, rest)
+    details = tuple(name for name in rest if name not in features)
+    return Columns(bag, label, split, truth, features, details)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether a column holds a list of numbers in each row."""
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return lists and _is_number(kind.value_type)
+
+
+def _named(path: Path, known: Mapping[str, pa.DataType], what: str, name: str | None) -> str | None:
+    if name is not None and name not in known:
+        raise InvalidInput(f"{path} has no column {name!r} for the {what}; its columns are: {_listed(known)}", path)
+    return name
+
+
+def _usual(free: Mapping[str, str], words: Sequence[str]) -> str | None:
+    return next((free[word] for word in words if word in free), None)
+
+
+def _chosen(path: Path, rest: Mapping[str, pa.DataType], patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that the user named."""
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in rest):
+            raise InvalidInput(f"{path} has no column {pattern!r} for the features; it has: {_listed(rest)}", path)
+    found = tuple(name for name in rest if any(fnmatchcase(name, pattern) for pattern in patterns))
+    if len(found) == 1 and is_list(rest[found[0]]):
+        return found
+    for name in found:
+        if not _is_number(rest[name]):
+            raise InvalidInput(
+                f"{path}: features are numbers, or one column of lists; column {name!r} holds {rest[name]}", path
+            )
+    return found
+
+
+def _features(path: Path, rest: Mapping[str, pa.DataType]) -> tuple[str, ...]:
+    """Return the columns that can only be features."""
+    if _FEATURES in rest and is_list(rest[_FEATURES]):
+        return (_FEATURES,)
+    found = tuple(name for name, kind in rest.items() if name not in KNOWN_COLUMNS and _is_measure(kind))
+    if not found:
+        raise InvalidInput(
+            f"{path} has no column of numbers left for the features; its columns are: {_listed(rest)}; "
+            "name them (features=…, --features)",
+            path,
+        )
+    return found
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return _is_measure(kind) or bool(pa.types.is_boolean(kind))
+
+
+def _is_measure(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _listed(known: Mapping[str, pa.DataType]) -> str:
+    names = list(known)
+    return (", ".join(names[:12]) + (f", … ({len(names)} in all)" if len(names) > 12 else "")) or "none"

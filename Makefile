@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint docs speed clean
+.PHONY: demo test lint docs speed stress clean
 
 demo: $(READY)  ## compare four samplers on digit pictures; writes admil-demo/report.html
 	$(BIN)/admil demo
@@ -19,6 +19,9 @@ lint: $(READY)  ## format, style, types, import contracts
 
 docs: $(READY)  ## write the command-line reference and the README table anew
 	$(BIN)/python -m tools.docs
+
+stress: $(READY)  ## the long fuzz, kill and load runs
+	$(BIN)/python -m pytest -n 2 -m stress tests/stress
 
 speed: $(READY)  ## ratios of training-step times
 	$(BIN)/admil speed

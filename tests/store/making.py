@@ -69,7 +69,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def content_of(store: BagStore) -> list[object]:
+def content_of(store: BagStore) -> list[tuple[object, ...]]:
     """Return all that a store says of its bags."""
     truth = dict(store.truth_rows())
     return [

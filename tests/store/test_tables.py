@@ -78,7 +78,7 @@ def test_known_columns_have_their_type_and_others_keep_theirs() -> None:
         {"bag": "a", "index": 1, "left": 2, "x": None, "text": "b", "own": 2.0, "flag": None, "empty": None},
     ]
     assert [str(field.type) for field in table.schema] == [
-        "string", "int32", "int32", "double", "string", "double", "bool", "string"
+        "string", "int32", "int32", "double", "string", "double", "bool", "null"
     ]  # fmt: skip
 
 

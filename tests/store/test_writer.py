@@ -198,9 +198,17 @@ def test_parts_before_the_first_instance_columns_have_none(tmp_path: Path) -> No
         writer.add("d", rows(1), instances={"y": [1]})
 
 
-def test_a_column_whose_first_values_are_all_missing_may_hold_text_later(tmp_path: Path) -> None:
-    given = [Given("a", rows(1), instances={"note": [None]}), Given("b", rows(1), instances={"note": ["x"]})]
-    assert opened(tmp_path, *given).details("b") == [{"note": "x"}]
+@pytest.mark.parametrize("values", [["x"], [1], [0.5], [True], [["a", "list"]]])
+@pytest.mark.parametrize("part_bytes", [1, 10**6])
+def test_the_first_value_of_a_column_decides_its_type(values: list[Any], part_bytes: int, tmp_path: Path) -> None:
+    columns: list[list[Any]] = [[None], [None], values, [None], values]
+    given = [Given(str(number), rows(1), instances={"note": column}) for number, column in enumerate(columns)]
+    store = opened(tmp_path, *given[:4], part_bytes=part_bytes)
+    store = opened(tmp_path, *given[4:], part_bytes=part_bytes)
+    assert [store.details(each.bag) for each in given] == [[{"note": column[0]}] for column in columns]
+    assert store.verify() == ()
+    with BagStore.append(tmp_path) as writer, pytest.raises(InvalidInput, match="column 'note' do not fit"):
+        writer.add("other", rows(1), instances={"note": [{"a": 1}]})
 
 
 def test_very_many_small_bags_with_instance_columns(tmp_path: Path) -> None:
@@ -244,7 +252,7 @@ def test_truth_lies_in_a_folder_of_its_own_and_nowhere_else(tmp_path: Path) -> N
     kept = content_of(store)
     for path in (tmp_path / "truth").iterdir():
         path.unlink()
-    assert [row[:5] for row in kept] == [  # type: ignore[index]
+    assert [row[:5] for row in kept] == [
         (bag, store[bag].tolist(), int(store.known_labels[i]), store.splits[i], store.details(bag))
         for i, bag in enumerate(BagStore.open(tmp_path).ids)
     ]

@@ -75,7 +75,7 @@ class PartWriter:
             instances=instances,
             shard_bytes=size,
             manifest=write_table(bags, self.files["bags"]),
-            details=write_table(pa.concat_tables(self._joined), self.files["instances"]) if self._joined else None,
+            details=write_table(_joined(self._joined), self.files["instances"]) if self._joined else None,
             truth=write_table(_truth_table(self._truth), self.files["truth"]) if self._truth else None,
             source=source,
         )
@@ -88,18 +88,26 @@ class PartWriter:
                 path.unlink(missing_ok=True)
 
     def _keep_details(self, bag: str, count: int, details: pa.Table | None) -> None:
-        if self.schema is None and details is not None:
-            self.schema = details.schema
-            self._single = [details_table(row[0], row[5], {}, self.schema) for row in self._rows]
-        if self.schema is not None:
-            self._single.append(details_table(bag, count, {}, self.schema) if details is None else details)
+        if details is None and self.schema is None:
+            return
+        if details is None:
+            details = details_table(bag, count, {}, self.schema)
+        elif self.schema is None:  # the bags before have empty rows
+            self._single = [details_table(row[0], row[5], {}, details.schema) for row in self._rows]
+        self.schema = details.schema
+        self._single.append(details)
         if len(self._single) >= _TABLES:
             self._join()
 
     def _join(self) -> None:
         if self._single:
-            self._joined.append(pa.concat_tables(self._single).combine_chunks())
+            self._joined.append(_joined(self._single))
             self._single = []
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    """Put instance tables together; a column takes the type of those that have one."""
+    return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
 
 def _truth_table(rows: list[tuple[str, list[bool]]]) -> pa.Table:

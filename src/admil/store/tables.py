@@ -81,6 +81,8 @@ def check_file(path: Path, digest: str) -> None:
 def details_table(bag: str, count: int, columns: Mapping[str, Any], schema: pa.Schema | None) -> pa.Table:
     """Return the instance rows of a bag, in the columns of the store.
 
+    A column that has had no value yet has no type (Arrow's null); the first value decides it.
+
     Args:
         bag: its id.
         count: its instances.
@@ -105,7 +107,7 @@ def details_table(bag: str, count: int, columns: Mapping[str, Any], schema: pa.S
             f"({', '.join(schema.names[2:]) or 'none'}); give every bag the same columns",
             bag,
         )
-    return pa.table({field.name: arrays.get(field.name, pa.nulls(count, field.type)) for field in schema}, schema)
+    return pa.table({field.name: arrays.get(field.name, pa.nulls(count, field.type)) for field in schema})
 
 
 def truth_row(bag: str, label: int | None, positive: NDArray[np.bool_], count: int) -> tuple[str, list[bool]]:
@@ -123,17 +125,15 @@ def truth_row(bag: str, label: int | None, positive: NDArray[np.bool_], count: i
 
 def _as_array(bag: str, name: str, values: Any, schema: pa.Schema | None) -> pa.Array:
     wanted = KNOWN_COLUMNS.get(name)
-    if schema is not None and name in schema.names:
+    if schema is not None and name in schema.names and not pa.types.is_null(schema.field(name).type):
         wanted = schema.field(name).type
     data = values.astype(object) if isinstance(values, np.ndarray) and values.dtype.kind in "US" else values
     try:
-        array = pa.array(data, wanted, from_pandas=True)
+        return pa.array(data, wanted, from_pandas=True)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise InvalidInput(
             f"bag {bag!r}: the values of instance column {name!r} do not fit {wanted or 'one type'}: {error}", bag
         ) from None
-    # a column whose first values are all missing could hold anything later: text can
-    return pa.nulls(len(array), pa.string()) if pa.types.is_null(array.type) else array
 
 
 def _missing(path: Path) -> CorruptFile:

@@ -198,7 +198,7 @@ class StoreWriter:
             self.ids.update(bags)
             if self._source is not None and part.source == self._source:
                 self.done.update(bags)
-            if self._schema is None and part.details is not None:
+            if part.details is not None:
                 self._schema = pq.read_schema(files["instances"]).remove_metadata()
         _remove_unnamed(folder, {part.name for part in self.header.parts})
         self._pictures.remove_unfinished()

@@ -22,7 +22,7 @@ MAX_PIXELS = 80_000_000
 PICTURE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Endings, in small letters, of the files that are pictures."""
 
-_FORMATS = ("BMP", "GIF", "JPEG", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """What is decoded, whatever the file is called: Pillow knows others that start programs or reach for other files."""
 
 _UPRIGHT = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -42,7 +42,13 @@ class TfIdf:
         self._column = {term: column for column, term in enumerate(self.terms)}
 
     @classmethod
-    def fit(cls, texts: Iterable[str], width: int = 200, contrast: Sequence[bool] | None = None) -> Self:
+    def fit(
+        cls,
+        texts: Iterable[str],
+        width: int = 200,
+        contrast: Sequence[bool] | None = None,
+        without: Collection[str] = (),
+    ) -> Self:
         """Choose terms and learn their frequencies.
 
         Without ``contrast`` the terms that come most often are taken.  With it, those whose mean TF-IDF (rows over
@@ -53,6 +59,7 @@ class TfIdf:
             texts: the training texts; give no others, or features of test texts would know of them.
             width: how many terms; there are fewer if the texts have fewer.
             contrast: for each text whether it belongs to what is looked for.
+            without: terms in small letters that are passed over, as if the texts did not have them.
 
         Raises:
             InvalidInput: there is no term at all, or ``contrast`` does not fit the texts or is one-sided.
@@ -63,9 +70,10 @@ class TfIdf:
         if width < 1:
             raise InvalidInput(f"width is the number of terms, from 1 up, got {width}", width)
         rows = texts if isinstance(texts, Sequence) or iter(texts) is not texts else list(texts)
-        total, documents, count = _counted(rows)
+        passed = frozenset(without)
+        total, documents, count = _counted(rows, passed)
         if not total:
-            raise InvalidInput(f"the {count} texts hold no word of two letters or more; nothing to fit", None)
+            raise InvalidInput(f"the {count} texts hold no term to fit: no word of two letters or more", None)
         idf = {term: math.log((1 + count) / (1 + found)) + 1 for term, found in documents.items()}
         value: Mapping[str, float] = total if contrast is None else _contrasted(rows, idf, contrast, count)
         chosen = sorted(sorted(value, key=lambda term: (-value[term], term))[:width])
@@ -127,13 +135,13 @@ def _terms(text: str) -> list[str]:
     return _TERM.findall(text.lower())
 
 
-def _counted(texts: Iterable[str]) -> tuple[Counter[str], Counter[str], int]:
+def _counted(texts: Iterable[str], passed: frozenset[str]) -> tuple[Counter[str], Counter[str], int]:
     """Return how often each term comes, in how many texts, and the number of texts."""
     total: Counter[str] = Counter()
     documents: Counter[str] = Counter()
     count = 0
     for text in texts:
-        found = _terms(text)
+        found = [term for term in _terms(text) if term not in passed]
         total.update(found)
         documents.update(set(found))
         count += 1
@@ -154,7 +162,7 @@ def _contrasted(
     value = dict.fromkeys(idf, 0.0)
     share = {True: 1 / inside, False: -1 / (count - inside)}
     for text, is_inside in zip(texts, contrast, strict=True):
-        weights = {term: found * idf[term] for term, found in Counter(_terms(text)).items()}
+        weights = {term: found * idf[term] for term, found in Counter(_terms(text)).items() if term in idf}
         length = math.sqrt(math.fsum(weight * weight for weight in weights.values()))
         for term, weight in weights.items():
             value[term] += share[bool(is_inside)] * weight / length

@@ -3,12 +3,15 @@
 from admil.importers.arrays import ArrayImporter
 from admil.importers.columns import ColumnNames
 from admil.importers.h5 import H5Importer
+from admil.importers.images import ImageImporter
 from admil.importers.jsonl import JsonlImporter
 from admil.importers.labels import LabelFile, LabelReader, as_label
 from admil.importers.pt import PtImporter
-from admil.importers.run import ImportReport, run_import
+from admil.importers.run import ImportReport, Missing, run_import
 from admil.importers.source import BagReader, Importer, ReadBag, reading
 from admil.importers.table import TableImporter
+from admil.importers.text import TextImporter
+from admil.importers.tiles import Tiling
 from admil.importers.torchmil import TorchmilImporter
 
 __all__ = [
@@ -16,14 +19,18 @@ __all__ = [
     "BagReader",
     "ColumnNames",
     "H5Importer",
+    "ImageImporter",
     "ImportReport",
     "Importer",
     "JsonlImporter",
     "LabelFile",
     "LabelReader",
+    "Missing",
     "PtImporter",
     "ReadBag",
     "TableImporter",
+    "TextImporter",
+    "Tiling",
     "TorchmilImporter",
     "as_label",
     "reading",

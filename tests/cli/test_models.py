@@ -119,7 +119,7 @@ def test_what_is_there_is_not_replaced_unless_asked(store: Path, model: Path, tm
     ("arguments", "words"),
     [
         (["fit", "{tmp}/none", "--out", "{tmp}/m"], "there is no store.json"),
-        (["fit", "{store}", "--out", "{tmp}/m", "--split", "valid"], "its splits are: test, train"),
+        (["fit", "{store}", "--out", "{tmp}/m", "--split", "valid"], "its splits are: 'test', 'train'"),
         (["fit", "{store}", "--out", "{tmp}/m", "--recipe", "{tmp}/r.json"], "r.json"),
         (["score", "{tmp}/none", "{store}", "--out", "{tmp}/s.csv"], "there is no model.json"),
         (["score", "{model}", "{store}", "--out", "{tmp}/s.txt"], ".parquet or .csv"),

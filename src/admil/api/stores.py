@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from admil.api.files import features_of_model, load_model, save_model
 from admil.bags import Scores
 from admil.errors import InvalidInput
 from admil.store import BagStore
+from admil.store.documents import moved_in
 from admil.training import Progress, TrainedModel, TrainingInterrupted, TrainingRecipe, fit, score, usable_device
 
 __all__ = ["StoreScores", "fit_store", "score_store", "training_bags"]
@@ -127,7 +127,7 @@ def score_store(
     parts: list[Scores] = []
     done = 0
     with _writer(path) as writer:
-        for bags in _runs(store):
+        for bags in store.index.runs(_AT_ONCE):
             run = store.subset(bags)
             scores = score(trained, run)
             writer.write_table(_table(run, scores))
@@ -150,16 +150,11 @@ class _TableWriter(Protocol):
 
 @contextmanager
 def _writer(path: Path) -> Iterator[_TableWriter]:
-    """Write beside the file's place; move it there once all went well."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write a file that appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     make = pq.ParquetWriter if path.suffix == ".parquet" else pc.CSVWriter
-    try:
-        with make(str(beside), _SCHEMA) as writer:
-            yield writer
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with moved_in(path) as beside, make(str(beside), _SCHEMA) as writer:
+        yield writer
 
 
 def _table(store: BagStore, scores: Scores) -> pa.Table:
@@ -176,12 +171,6 @@ def _table(store: BagStore, scores: Scores) -> pa.Table:
         "split": pa.array(store.splits, pa.string()).take(bag_of),
     }
     return pa.table(columns, _SCHEMA)
-
-
-def _runs(store: BagStore) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """Cut the bags into runs of about _AT_ONCE instances, at least a bag each."""
-    block = np.cumsum(store.index.sizes) // _AT_ONCE
-    yield from np.split(np.arange(len(store)), np.flatnonzero(np.diff(block)) + 1)
 
 
 def _check_ending(path: Path) -> None:

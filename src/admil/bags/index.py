@@ -130,6 +130,12 @@ class BagIndex:
         positions: IntArray = np.arange(int(sizes.sum())) + shift
         return positions
 
+    def runs(self, instances: int, bags: IntArray | None = None) -> list[IntArray]:
+        """Cut bag numbers, by default all, into runs of about so many instances; a run has a bag at least."""
+        numbers = np.arange(len(self)) if bags is None else bags
+        block = np.cumsum(self.sizes[numbers]) // instances
+        return np.split(numbers, np.flatnonzero(np.diff(block)) + 1)
+
     def subset(self, bags: Sequence[int] | IntArray) -> BagIndex:
         """Return the index of the given bag numbers, in that order."""
         numbers = _as_numbers(bags)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -10,8 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 
 import admil
+from admil.cli.data import data_app
 from admil.cli.demo import ask, demo, speed
+from admil.cli.imports import import_app
 from admil.cli.models import fit, score
+from admil.cli.stores import dump, head, info, verify
 from admil.errors import AdmilError
 
 __all__ = ["app", "main"]
@@ -34,7 +38,14 @@ def version(
         raise typer.Exit
 
 
-for command in (demo, ask, fit, score, speed):
+_FIRST: tuple[Callable[..., None], ...] = (demo, ask)
+_ON_STORES: tuple[Callable[..., None], ...] = (info, head, verify, dump, fit, score, speed)
+
+for command in _FIRST:
+    app.command()(command)
+app.add_typer(import_app, name="import")
+app.add_typer(data_app, name="data")
+for command in _ON_STORES:
     app.command()(command)
 
 
@@ -52,5 +63,5 @@ def main() -> None:
 
 
 def _fail(message: str) -> None:
-    Console(stderr=True).print(f"[red]error:[/red] {escape(message)}", highlight=False)
+    Console(stderr=True).print(f"[red]error:[/red] {escape(message)}", highlight=False, soft_wrap=True)
     sys.exit(1)

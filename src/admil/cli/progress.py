@@ -9,7 +9,10 @@ __all__ = ["progress_bars"]
 
 
 def progress_bars(console: Console) -> Progress:
-    """Return a live display, to be used in a ``with`` statement: what, how far, how long, how long still."""
+    """Return a live display, to be used in a ``with`` statement: what, how far, how long, how long still.
+
+    Where nobody watches, in a file or a pipe, it shows nothing.
+    """
     columns = (
         TextColumn("{task.description:<34}"),
         BarColumn(bar_width=24),
@@ -17,4 +20,4 @@ def progress_bars(console: Console) -> Progress:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=console, transient=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -6,18 +6,26 @@ target digits among others; no picture is in two bags, so train and test are dis
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
 from admil.bags import Bags, IntArray
+from admil.datasets.dealing import Dealt, Piles, between, deal, split_generator
+from admil.datasets.pictures import as_rgb, picture_bags
 from admil.errors import InvalidInput
+from admil.importers import BagReader
 from admil.oracle import Truth
+from admil.store import Source
 
-__all__ = ["DigitBags", "digits"]
+__all__ = ["DigitBags", "DigitSet", "digits"]
+
+_SPLITS = ("train", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +72,69 @@ def digits(
     Bags(80 bags, 40 positive, 919 instances, 64 features)
     """
     _check_request(train_bags, test_bags, sizes, positives)
-    rng = np.random.default_rng(seed)
+    rng = split_generator(seed)
     features, numbers = load_digits(return_X_y=True)
     shows_target = np.isin(numbers, targets)
-    piles = {value: list(rng.permutation(np.flatnonzero(shows_target == value))) for value in (True, False)}
+    piles = Piles(shows_target, rng)
     pixels = (features / 16).astype(np.float32)
-    train = _dealt(piles, train_bags, sizes, positives, rng)
-    test = _dealt(piles, test_bags, sizes, positives, rng)
+    train = deal(piles, train_bags, between(*sizes), between(*positives), rng, "pictures")
+    test = deal(piles, test_bags, between(*sizes), between(*positives), rng, "pictures")
     return _made(train, pixels, shows_target, "train"), _made(test, pixels, shows_target, "test")
+
+
+class DigitSet:
+    """The bags of `digits`, the same ones, to be put into a store.
+
+    Args:
+        seed: draws everything.
+        targets: the digits that are positive.
+        train_bags: positive training bags, and as many negative ones.
+        test_bags: positive test bags, and as many negative ones.
+        sizes: least and most pictures of a bag.
+        positives: least and most targets of a positive bag.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        targets: Sequence[int] = (8,),
+        train_bags: int = 40,
+        test_bags: int = 30,
+        sizes: tuple[int, int] = (8, 14),
+        positives: tuple[int, int] = (1, 2),
+    ) -> None:
+        self._splits = dict(zip(_SPLITS, digits(seed, targets, train_bags, test_bags, sizes, positives), strict=True))
+        self._images = load_digits().images
+        options = {"seed": seed, "targets": list(targets), "train_bags": train_bags, "test_bags": test_bags}
+        options |= {"sizes": list(sizes), "positives": list(positives)}
+        self.source = Source(kind="digits", name="scikit-learn", options=options)
+
+    @property
+    def features(self) -> Mapping[str, Any]:
+        """See `Importer`."""
+        return {"encoder": "grey", "size": 8}
+
+    def ids(self) -> list[str]:
+        """See `Importer`."""
+        return [bag for split in self._splits.values() for bag in split.bags.ids]
+
+    def bags(self) -> Iterator[BagReader]:
+        """See `Importer`."""
+        dealt = [bag for split, bags in self._splits.items() for bag in _dealt_of(split, bags)]
+        pictures = dict.fromkeys(_SPLITS, self._rgb)
+        return picture_bags(dealt, pictures, lambda bag, _: self._splits[bag.split].bags[bag.id].numpy())
+
+    def _rgb(self, rows: IntArray) -> NDArray[np.uint8]:
+        return as_rgb((self._images[rows] * (255 / 16)).round().astype(np.uint8))
+
+
+def _dealt_of(split: str, digit_bags: DigitBags) -> list[Dealt]:
+    index = digit_bags.bags.index
+    bounds = list(pairwise(index.offsets.tolist()))
+    return [
+        Dealt(bag, split, digit_bags.pictures[start:stop], digit_bags.truth.positive[start:stop])
+        for bag, (start, stop) in zip(index.ids, bounds, strict=True)
+    ]
 
 
 def _check_request(train_bags: int, test_bags: int, sizes: tuple[int, int], positives: tuple[int, int]) -> None:
@@ -85,28 +148,6 @@ def _check_request(train_bags: int, test_bags: int, sizes: tuple[int, int], posi
             f"of the smallest bag, got {positives}",
             positives,
         )
-
-
-def _dealt(
-    piles: dict[bool, list[int]],
-    count: int,
-    sizes: tuple[int, int],
-    positives: tuple[int, int],
-    rng: np.random.Generator,
-) -> list[IntArray]:
-    """Take pictures off the piles: ``count`` positive bags, then as many negative ones."""
-    bags = []
-    for positive in [True] * count + [False] * count:
-        size = int(rng.integers(sizes[0], sizes[1] + 1))
-        targets = int(rng.integers(positives[0], positives[1] + 1)) if positive else 0
-        if targets > len(piles[True]) or size - targets > len(piles[False]):
-            raise InvalidInput(
-                f"there are not enough pictures for {count} + {count} bags of {sizes[0]} to {sizes[1]}; "
-                "ask for fewer or smaller bags"
-            )
-        dealt = [piles[True].pop() for _ in range(targets)] + [piles[False].pop() for _ in range(size - targets)]
-        bags.append(rng.permutation(np.array(dealt, dtype=np.int64)))
-    return bags
 
 
 def _made(dealt: list[IntArray], pixels: NDArray[np.float32], shows_target: NDArray[np.bool_], split: str) -> DigitBags:

@@ -10,14 +10,15 @@ from admil.importers.pt import PtImporter
 from admil.importers.run import ImportReport, Missing, run_import
 from admil.importers.source import BagReader, Importer, ReadBag, reading
 from admil.importers.table import TableImporter
-from admil.importers.text import TextImporter
-from admil.importers.tiles import Tiling
+from admil.importers.text import TextImporter, TextVocabulary
+from admil.importers.tiles import EdgeRule, Tiling
 from admil.importers.torchmil import TorchmilImporter
 
 __all__ = [
     "ArrayImporter",
     "BagReader",
     "ColumnNames",
+    "EdgeRule",
     "H5Importer",
     "ImageImporter",
     "ImportReport",
@@ -30,6 +31,7 @@ __all__ = [
     "ReadBag",
     "TableImporter",
     "TextImporter",
+    "TextVocabulary",
     "Tiling",
     "TorchmilImporter",
     "as_label",

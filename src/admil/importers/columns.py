@@ -88,8 +88,8 @@ def find_columns(path: Path, types: Iterable[tuple[str, pa.DataType]], names: Co
     bag = _named(path, known, "bag", names.bag) or _usual(free, _BAG)
     if bag is None:
         raise InvalidInput(
-            f"{path} needs a column 'bag' with the bag id of each row, or the name of that column (bag=…, --bag); "
-            f"its columns are: {_listed(known)}",
+            f"{path} needs a column 'bag' with the bag id of each row, or the name of that column "
+            f"(bag=…, --bag-column); its columns are: {_listed(known)}",
             path,
         )
     label = _named(path, known, "label", names.label) or _usual(free, _LABEL)

@@ -70,7 +70,7 @@ def _loaded(path: Path) -> Any:
         warnings.simplefilter("ignore")  # of old formats
         try:
             return torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-        except pickle.UnpicklingError:
+        except (AssertionError, pickle.UnpicklingError):
             raise CorruptFile(
                 f"{path} holds pickled objects, or is damaged; only a tensor is loaded, and nothing is "
                 "ever unpickled: save the (n, D) tensor by itself with torch.save",

@@ -83,7 +83,7 @@ class ParquetRows:
         self.path = path
         with reading(path, "a Parquet file"):
             # read through small buffers: one group of rows may be as large as the file
-            self._file = pq.ParquetFile(path, buffer_size=_BUFFER, memory_map=False)
+            self._file = pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
             schema, metadata = self._file.schema_arrow, self._file.metadata
             self._groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
             size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))

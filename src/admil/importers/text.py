@@ -23,9 +23,9 @@ from admil.importers.records import parsed
 from admil.importers.source import BagReader, ReadBag, check_file, check_unpacked, most_unpacked, name_of, reading
 from admil.store import Source
 
-__all__ = ["TextImporter", "Vocabulary"]
+__all__ = ["TextImporter", "TextVocabulary"]
 
-Vocabulary = Literal["bags", "all"]
+TextVocabulary = Literal["bags", "all"]
 """How terms are chosen: by contrast of positive and negative bags, or by how often they come."""
 
 _GZIP = b"\x1f\x8b"
@@ -70,13 +70,13 @@ class TextImporter:
         cache: FeatureCache | None = None,
         *,
         width: int = 200,
-        vocabulary: Vocabulary = "bags",
+        vocabulary: TextVocabulary = "bags",
         stop_words: bool = False,
         fitted: Mapping[str, Any] | None = None,
         labels: Mapping[str, tuple[int | None, str | None]] | None = None,
         skip_errors: bool = False,
     ) -> None:
-        if vocabulary not in get_args(Vocabulary):
+        if vocabulary not in get_args(TextVocabulary):
             raise InvalidInput(f"vocabulary is bags or all, got {vocabulary!r}", vocabulary)
         if encoder is not None and fitted is not None:
             raise InvalidInput("give an encoder or a fitted TF-IDF, not both", fitted)
@@ -289,7 +289,11 @@ def _truth(path: Path, bag: str, records: Sequence[Mapping[str, Any]]) -> NDArra
 
 def _broken(text: str) -> bool:
     """Tell whether a text holds half a character, which JSON can say and UTF-8 cannot."""
-    return any("\ud800" <= letter <= "\udfff" for letter in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _kind(value: object) -> str:

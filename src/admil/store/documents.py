@@ -6,7 +6,8 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ __all__ = [
     "document_digest",
     "file_digest",
     "make_folder",
+    "moved_in",
     "read_document",
     "sync_folder",
     "write_bytes",
@@ -76,12 +78,18 @@ def file_digest(path: Path) -> str:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file beside its place and move it in once it is on the disk."""
+    """Write a file that appears whole or not at all."""
+    with moved_in(path) as beside:
+        beside.write_bytes(data)
+
+
+@contextmanager
+def moved_in(path: Path) -> Iterator[Path]:
+    """Give a name beside a file's place; if all goes well, what was written there is synced and moved in."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
+        yield beside
+        with beside.open("rb+") as file:
             os.fsync(file.fileno())
         beside.replace(path)
         sync_folder(path.parent)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from torch import Tensor
 
+from admil.bags import IntArray
 from admil.errors import CorruptFile
 from admil.store.layout import BAG_SCHEMA, TRUTH_SCHEMA, Header, Part, part_files
 from admil.store.shards import identity_of, map_shard
@@ -65,15 +66,25 @@ class PartReader:
             self.files["features"], header.dtype, self.part.instances, header.width, identity
         )
 
-    def details(self, bag: str, start: int, count: int) -> list[dict[str, Any]]:
-        """Read what is known of the instances of a bag, given where it lies; [] where nothing is."""
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """Names and types of what is known of instances; a column without any value is of Arrow's null type."""
         if self.part.details is None:
-            return []
-        table = read_rows(self._instances, start, count)
-        if table["bag"].to_pylist() != [bag] * count:
-            raise CorruptFile(f"{self._instances} does not describe its shard: bag {bag!r} is not in its place", bag)
-        rows: list[dict[str, Any]] = table.drop_columns(["bag", "index"]).to_pylist()
-        return rows
+            return pa.schema([])
+        return pq.read_schema(self._instances).remove_metadata().remove(1).remove(0)  # bag and index
+
+    def details(self, bags: Sequence[str], starts: IntArray, counts: IntArray) -> pa.Table | None:
+        """Read what is known of the instances of some bags, given where they lie; None where nothing is."""
+        if self.part.details is None:
+            return None
+        first, stop = int(starts.min()), int((starts + counts).max())
+        table = read_rows(self._instances, first, stop - first)
+        places = np.arange(counts.sum()) + np.repeat(starts - first - (np.cumsum(counts) - counts), counts)
+        table = table.take(places)
+        if table["bag"].to_pylist() != np.repeat(np.array(bags, dtype=object), counts).tolist():
+            path = self._instances
+            raise CorruptFile(f"{path} does not describe its shard: bag {bags[0]!r} is not in its place", path)
+        return table.drop_columns(["bag", "index"])
 
     def truth(self) -> Iterator[tuple[str, list[bool]]]:
         """Yield (bag id, truth of its instances), where it is known."""

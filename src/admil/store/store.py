@@ -188,11 +188,32 @@ class BagStore:
         self._copy(part[first], row[first], np.diff(first, append=len(positions)), view)
         return view
 
+    @cached_property
+    def columns(self) -> pa.Schema:
+        """Names and types of what is known of instances, beside features and truth, in the parts of these bags."""
+        schemas = [reader.columns for reader in self._used_readers()]
+        return pa.unify_schemas(schemas, promote_options="default")  # a type where any part has one
+
+    @cached_property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders that a ``path`` of these bags' instances may be relative to, each once."""
+        return tuple(dict.fromkeys(reader.root for reader in self._used_readers()))
+
     def details(self, bag: str) -> list[dict[str, Any]]:
         """Return what is known of each instance of a bag, beside features and truth; [] where nothing is."""
-        number = self.index.number(bag)
-        start, count = int(self._start[number]), int(self.index.sizes[number])
-        return self._readers[int(self._part[number])].details(bag, start, count)
+        ((_, table),) = self.details_tables(np.array([self.index.number(bag)]))
+        rows: list[dict[str, Any]] = [] if table is None else table.to_pylist()
+        return rows
+
+    def details_tables(self, bags: IntArray) -> Iterator[tuple[IntArray, pa.Table | None]]:
+        """Yield stretches of the bags that lie in one part, each with a table of what is known of its instances.
+
+        A table has a row per instance; it is None where nothing is known of any.
+        """
+        part, start, count = self._part[bags], self._start[bags], self.index.sizes[bags]
+        for run in np.split(np.arange(len(bags)), np.flatnonzero(np.diff(part)) + 1):
+            names = [self.ids[number] for number in bags[run].tolist()]
+            yield bags[run], self._readers[int(part[run[0]])].details(names, start[run], count[run])
 
     def root_of(self, bag: str) -> Path:
         """Return the folder that the ``path`` of a bag's instances is relative to."""
@@ -200,12 +221,15 @@ class BagStore:
 
     def truth_rows(self) -> Iterator[tuple[str, list[bool]]]:
         """Yield (bag id, truth of its instances) of these bags and perhaps others; for `admil.oracle` alone."""
-        for number in np.unique(self._part):
-            yield from self._readers[number].truth()
+        for reader in self._used_readers():
+            yield from reader.truth()
 
     def verify(self, on_bag: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
         """Read every byte of the whole store; see `verify_store`, which also takes stores that cannot be opened."""
         return verify_store(self.path, on_bag)
+
+    def _used_readers(self) -> list[PartReader]:
+        return [self._readers[number] for number in np.unique(self._part)]
 
     def _checksums(self) -> list[str]:
         """Return the checksum of each bag's features."""

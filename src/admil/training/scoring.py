@@ -96,12 +96,6 @@ def member_logits(scorer: Scorer, bags: BagSource, numbers: IntArray, device: to
         scorer.train(was_training)
 
 
-def _runs(index: BagIndex, numbers: IntArray) -> Iterator[IntArray]:
-    """Cut bag numbers into runs of about _ROWS instances, at least a bag each."""
-    block = np.cumsum(index.sizes[numbers]) // _ROWS
-    yield from np.split(numbers, np.flatnonzero(np.diff(block)) + 1)
-
-
 def _weights_and_bag_scores(
     f: Tensor, kept: Tensor, index: BagIndex, robustness: Robustness
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
@@ -110,7 +104,7 @@ def _weights_and_bag_scores(
     bag_score = np.zeros(len(index))
     smallest_first = np.argsort(index.sizes, kind="stable")
     doubled = np.flatnonzero(np.diff(np.log2(index.sizes[smallest_first]).astype(int))) + 1
-    runs = (run for similar in np.split(smallest_first, doubled) for run in _runs(index, similar))
+    runs = (run for similar in np.split(smallest_first, doubled) for run in index.runs(_ROWS, similar))
     for some in runs:
         positions = torch.from_numpy(index.positions(some))
         padding = Padding.of(torch.from_numpy(index.sizes[some]))

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from admil.errors import AdmilWarning, CorruptFile, InvalidInput
+from admil.errors import CorruptFile, InvalidInput, warn
 from admil.store.documents import read_document, write_document
 
 fcntl: Any
@@ -61,13 +60,20 @@ class FeatureCache:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = Path(folder) if folder is not None else cache_folder() / "features"
+        self._files: dict[Path, VectorFile] = {}
 
     def vectors(self, identity: Mapping[str, Any], width: int) -> VectorFile:
-        """Return the vectors of the encoder with this identity, which has ``width`` features."""
+        """Return the vectors of the encoder with this identity, which has ``width`` features.
+
+        They are the same object each time: the keys in it, read once, may be many.
+        """
         plain = json.loads(json.dumps(identity, allow_nan=False))
         digest = hashlib.sha256(json.dumps([plain, width], sort_keys=True).encode()).hexdigest()
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", str(identity.get("encoder", "encoder")))[:40]
-        return VectorFile(self.folder / f"{name}-{digest[:20]}", plain, width)
+        folder = self.folder / f"{name}-{digest[:20]}"
+        if folder not in self._files:
+            self._files[folder] = VectorFile(folder, plain, width)
+        return self._files[folder]
 
 
 class VectorFile:
@@ -94,8 +100,7 @@ class VectorFile:
     def get(self, keys: Iterable[bytes]) -> dict[bytes, NDArray[np.float32]]:
         """Return the vectors that are there, by key."""
         wanted = set(keys)
-        if wanted - self._rows.keys():
-            self._refresh()
+        self._refresh()
         rows = sorted((self._rows[key], key) for key in wanted if key in self._rows)
         if not rows:
             return {}
@@ -115,7 +120,8 @@ class VectorFile:
         """Add vectors by key; those that are there, undamaged, stay as they are.
 
         Raises:
-            InvalidInput: the folder cannot be written to.
+            InvalidInput: a vector has another width.
+            OSError: the folder cannot be written to.
         """
         for key, vector in vectors.items():
             if len(key) != _KEY_BYTES or vector.shape != (self.width,):
@@ -123,7 +129,6 @@ class VectorFile:
                     f"the encoder gives {self.width} features, the vector to keep has shape {vector.shape}", key
                 )
         with self._writing() as (keys, stored):
-            self._refresh()
             there = self.get(vectors)
             new = {key: vector.astype("<f4").tobytes() for key, vector in vectors.items() if key not in there}
             stored.truncate(self._seen * 4 * self.width)
@@ -136,20 +141,28 @@ class VectorFile:
     @contextmanager
     def _writing(self) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         """Hold the files for writing at their ends, alone."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if not (self.folder / "identity.json").exists():
-            content = {"identity": self.identity, "width": self.width}
-            write_document(self.folder / "identity.json", _FORMAT, _VERSION, content)
-        with self._keys.open("ab") as keys, self._vectors.open("ab") as vectors:
-            if fcntl is not None:
-                fcntl.flock(keys, fcntl.LOCK_EX)
-            yield keys, vectors
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not (self.folder / "identity.json").exists():
+                content = {"identity": self.identity, "width": self.width}
+                write_document(self.folder / "identity.json", _FORMAT, _VERSION, content)
+            with self._keys.open("ab") as keys, self._vectors.open("ab") as vectors:
+                if fcntl is not None:
+                    fcntl.flock(keys, fcntl.LOCK_EX)
+                yield keys, vectors
+        except OSError as error:  # no fault of the picture or text: an import that leaves those out must end
+            said = f"features cannot be kept ({error.strerror or error}); put this right or go without a cache"
+            raise OSError(error.errno, said, str(self.folder)) from error
 
     def _refresh(self) -> None:
-        """Learn of the entries that were added since."""
-        if not self._keys.is_file() or not self._vectors.is_file():
+        """Learn of the entries that were added since, or that there are fewer: the folder may have been deleted."""
+        there = self._keys.is_file() and self._vectors.is_file()
+        sizes = (self._keys.stat().st_size, self._vectors.stat().st_size) if there else (0, 0)
+        whole = min(sizes[0] // _ENTRY_BYTES, sizes[1] // (4 * self.width))
+        if whole < self._seen:
+            self._rows, self._seen = {}, 0
+        if whole == self._seen:
             return
-        whole = min(self._keys.stat().st_size // _ENTRY_BYTES, self._vectors.stat().st_size // (4 * self.width))
         with self._keys.open("rb") as file:
             file.seek(self._seen * _ENTRY_BYTES)
             data = file.read((whole - self._seen) * _ENTRY_BYTES)
@@ -160,11 +173,7 @@ class VectorFile:
             self._seen += 1
 
     def _drop(self, key: bytes) -> None:
-        warnings.warn(
-            f"a vector in {self.folder} is damaged and will be computed again; the disk may be failing",
-            AdmilWarning,
-            stacklevel=4,
-        )
+        warn(f"a vector in {self.folder} is damaged and will be computed again; the disk may be failing")
         del self._rows[key]
 
     def _check_identity(self) -> None:

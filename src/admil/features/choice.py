@@ -52,6 +52,10 @@ def picture_encoder(
     if (name in ("vgg16", "onnx")) != (weights is not None):
         rule = "needs a file of weights: give weights" if weights is None else "takes no file of weights"
         raise InvalidInput(f"the encoder {name!r} {rule}", name)
+    if name in ("pixels", "onnx") and (str(device) != "cpu" or precision != "float32"):
+        raise InvalidInput(
+            f"the encoder {name!r} computes on the processor, in its own precision: leave both out", name
+        )
     if name == "pixels":
         return PixelEncoder(size)
     if name == "efficientnet-lite0":
@@ -59,6 +63,4 @@ def picture_encoder(
     assert weights is not None
     if name == "vgg16":
         return vgg16(weights, 224 if size is None else size, device=device, batch=batch, precision=precision)
-    if torch.device(device).type != "cpu" or precision != "float32":
-        raise InvalidInput("an ONNX model is computed on the processor in its own precision: leave both out", name)
     return OnnxEncoder(weights, size, batch=16 if batch is None else batch)

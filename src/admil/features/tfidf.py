@@ -128,7 +128,10 @@ class TfIdf:
             raise CorruptFile("a fitted TF-IDF needs its terms and their idf, each a list", content)
         if not all(isinstance(term, str) for term in terms) or not all(isinstance(value, float) for value in idf):
             raise CorruptFile("the terms of a TF-IDF are texts and their idf numbers", content)
-        return cls(terms, idf)
+        try:
+            return cls(terms, idf)
+        except InvalidInput as error:
+            raise CorruptFile(f"a fitted TF-IDF cannot be used: {error}", content) from error
 
 
 def _terms(text: str) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import struct
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,6 +24,23 @@ _CHANNELS = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 51
 
 _UNUSED = ("classifier.6.weight", "classifier.6.bias")
 """The published file's last layer, which names the classes of ImageNet."""
+
+_DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    SafetensorError,
+    TypeError,
+    ValueError,
+    pickle.UnpicklingError,
+    struct.error,
+)
+"""What torch and safetensors raise on files that are not what they seem, or hold more than tensors."""
 
 
 def vgg16(
@@ -100,8 +120,10 @@ def _read(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             state = load_file(path)
         else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, OSError, ValueError, LookupError, RuntimeError, EOFError, TypeError) as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of old formats
+                state = torch.load(path, map_location="cpu", weights_only=True)
+    except _DAMAGE as error:
         raise CorruptFile(
             f"{path} cannot be read: expected the weights of VGG16, .pth or .safetensors", path
         ) from error

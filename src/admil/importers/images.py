@@ -85,6 +85,8 @@ class ImageImporter:
     ) -> None:
         if tiles is None and stride is not None:
             raise InvalidInput("a stride is for tiles: give their size too, or leave it out", stride)
+        if threads is not None and threads < 1:
+            raise InvalidInput(f"threads is how many decode pictures, from 1 up, got {threads}", threads)
         self.path, self.encoder, self.cache = Path(path), encoder, cache
         self.max_pixels, self.skip_errors = max_pixels, skip_errors
         self._tiling = None if tiles is None else Tiling(tiles, stride, edge)
@@ -220,5 +222,8 @@ class _Rows:
 
     def _encode(self) -> None:
         if self._waiting:
-            self._parts.append(encode_pictures(self._waiting, self.encoder, self.cache))
+            try:
+                self._parts.append(encode_pictures(self._waiting, self.encoder, self.cache))
+            except InvalidInput as error:
+                raise InvalidInput(f"bag {self.bag!r}: {error}", self.bag) from error
         self._waiting, self._pixels = [], 0

@@ -147,7 +147,8 @@ class _Rows:
         boxed = [name for name in BOX_COLUMNS if name in self.columns]
         if boxed and len(boxed) < len(BOX_COLUMNS):
             raise InvalidInput(
-                f"{self.path}: a box needs the columns {', '.join(BOX_COLUMNS)}, there is {boxed[0]} only", self.path
+                f"{self.path}: a box needs the columns {', '.join(BOX_COLUMNS)}, there is {', '.join(boxed)} only",
+                self.path,
             )
         self.has_boxes = bool(boxed)
 

@@ -57,15 +57,27 @@ class Tiling:
         [(0, 0, 60, 75), (60, 0, 120, 75), (90, 0, 150, 75)]
         """
         step = self.stride or self.size
-        across = _spans(width, self.size[0], step[0], self.edge)
-        down = _spans(height, self.size[1], step[1], self.edge)
-        if len(across) * len(down) > _MOST_TILES:
+        count = _count(width, self.size[0], step[0], self.edge) * _count(height, self.size[1], step[1], self.edge)
+        if count > _MOST_TILES:
             raise InvalidInput(
-                f"a picture of {width} x {height} pixels makes {len(across) * len(down):,} tiles of {self.size[0]} x "
+                f"a picture of {width} x {height} pixels makes {count:,} tiles of {self.size[0]} x "
                 f"{self.size[1]}, more than {_MOST_TILES:,}; take larger tiles or a larger stride",
                 self,
             )
+        if count == 0:
+            return []
+        across = _spans(width, self.size[0], step[0], self.edge)
+        down = _spans(height, self.size[1], step[1], self.edge)
         return [(left, top, right, bottom) for top, bottom in down for left, right in across]
+
+
+def _count(length: int, size: int, stride: int, edge: EdgeRule) -> int:
+    """Return how many tiles there are along one side."""
+    if length < size:
+        return int(edge != "drop")
+    whole = (length - size) // stride + 1
+    last = (whole - 1) * stride
+    return whole + int(edge != "drop" and last + size < length and last + stride < length)
 
 
 def _spans(length: int, size: int, stride: int, edge: EdgeRule) -> list[tuple[int, int]]:
@@ -73,7 +85,6 @@ def _spans(length: int, size: int, stride: int, edge: EdgeRule) -> list[tuple[in
     if length < size:
         return [] if edge == "drop" else [(0, length)]
     spans = [(start, start + size) for start in range(0, length - size + 1, stride)]
-    last, end = spans[-1]
-    if edge != "drop" and end < length and last + stride < length:
-        spans.append((length - size, length) if edge == "shift" else (last + stride, length))
+    if len(spans) < _count(length, size, stride, edge):
+        spans.append((length - size, length) if edge == "shift" else (spans[-1][0] + stride, length))
     return spans

@@ -20,7 +20,7 @@ def usable_device(device: torch.device | str) -> torch.device:
     """
     try:
         place = torch.device(device)
-        torch.empty(1, device=place)
+        torch.zeros(1, device=place).item()  # there are devices without numbers
     except (AssertionError, NotImplementedError, RuntimeError, TypeError) as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidInput(f"cannot compute on device {device!r} ({said}); try 'cpu'", device) from None

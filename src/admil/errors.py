@@ -7,6 +7,9 @@ error also derives from the built-in a Python user would catch, and keeps the of
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 __all__ = [
     "AdmilError",
     "AdmilWarning",
@@ -18,6 +21,7 @@ __all__ = [
     "NotFitted",
     "TrainingDiverged",
     "UnknownInstance",
+    "warn",
 ]
 
 
@@ -66,3 +70,11 @@ class TrainingDiverged(AdmilError, ArithmeticError):
 
 class AdmilWarning(UserWarning):
     """Something a user should know that stops nothing."""
+
+
+def warn(message: str) -> None:
+    """Warn with an `AdmilWarning` that points at the user's line: the first one outside this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("admil."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, AdmilWarning, stacklevel=level)

@@ -13,12 +13,13 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationError, field_validator
+from pydantic import ConfigDict, Field, SerializeAsAny, TypeAdapter, ValidationError, field_validator
 from torch import Generator, nn
 
 from admil.bags import Answer, AnswerValue, BagSource, InstanceId, LabelBook, Query, Scores
 from admil.errors import InvalidInput
 from admil.sampling import BagPosterior, BuiltinSampler, Sampler
+from admil.settings import Settings, first_fault
 from admil.training import ModuleMaker, Progress, TrainedModel, TrainingRecipe, fit, score
 
 __all__ = ["LearnerState", "Recipe", "RoundRecord", "Trainer", "absorb", "propose", "refreshed"]
@@ -26,7 +27,7 @@ __all__ = ["LearnerState", "Recipe", "RoundRecord", "Trainer", "absorb", "propos
 _BUILTIN: TypeAdapter[Any] = TypeAdapter(BuiltinSampler)
 
 
-class Recipe(BaseModel):
+class Recipe(Settings):
     """What stays fixed between rounds: how to train, whom to ask, how many questions.
 
     >>> Recipe().budget
@@ -41,7 +42,7 @@ class Recipe(BaseModel):
         warm_start: whether a round's training starts from the last round's weights.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     training: TrainingRecipe = TrainingRecipe()
     sampler: SerializeAsAny[Any] = BagPosterior()
@@ -68,7 +69,8 @@ class Recipe(BaseModel):
             return _BUILTIN.validate_python(value)
         except ValidationError as error:
             raise ValueError(
-                f"expected a sampler (an object with needs and select, or the fields of a built-in one), got {value!r}"
+                "expected a sampler (an object with needs and select, or the fields of a built-in one), "
+                f"got {value!r}: {first_fault(None, error)}"
             ) from error
 
 
@@ -82,7 +84,7 @@ class RoundRecord:
         answered: positive and negative answers before it.
         positives: positive answers before it.
         skipped: skipped instances before it.
-        bags_confirmed: positive bags with a known positive before it.
+        bags_confirmed: positive bags with a positive answer before it.
         held_out_auroc: order of held-out bags under its model; None where none could be held out.
         steps: optimizer steps of the weights it used.
     """
@@ -177,7 +179,7 @@ def propose(recipe: Recipe, bags: BagSource, state: LearnerState, trainer: Train
         answered=state.labels.count(AnswerValue.POSITIVE) + state.labels.count(AnswerValue.NEGATIVE),
         positives=state.labels.count(AnswerValue.POSITIVE),
         skipped=state.labels.count(AnswerValue.SKIPPED),
-        bags_confirmed=int(state.labels.confirmed.sum()),
+        bags_confirmed=int(state.labels.found.sum()),
         held_out_auroc=state.model.history.held_out_auroc,
         steps=state.model.history.best_step,
     )

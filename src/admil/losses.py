@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Literal, Protocol
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional as nnf
 
@@ -22,6 +22,7 @@ from admil.functional import (
     top_k_score,
     variance_score,
 )
+from admil.settings import Settings
 
 __all__ = [
     "BagLoss",
@@ -42,11 +43,7 @@ class PositiveScore(Protocol):
         """Return (..., B) bag scores of (..., B, N) instance scores in [0, 1]."""
 
 
-class _Loss(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Drbl(_Loss):
+class Drbl(Settings):
     """The robust bag likelihood (eq. 7): a positive bag counts by its robust score."""
 
     kind: Literal["drbl"] = "drbl"
@@ -57,7 +54,7 @@ class Drbl(_Loss):
         return robust_score(scores, mask, self.robustness)
 
 
-class MaxScore(_Loss):
+class MaxScore(Settings):
     """MS-MIL (eq. 1): a positive bag counts by its highest score."""
 
     kind: Literal["max"] = "max"
@@ -67,7 +64,7 @@ class MaxScore(_Loss):
         return maximum_score(scores, mask)
 
 
-class TopK(_Loss):
+class TopK(Settings):
     """A positive bag counts by the mean of its k highest scores."""
 
     kind: Literal["top_k"] = "top_k"
@@ -78,7 +75,7 @@ class TopK(_Loss):
         return top_k_score(scores, mask, self.k)
 
 
-class MeanScore(_Loss):
+class MeanScore(Settings):
     """A positive bag counts by its mean score: the ablation that cannot separate sparse bags."""
 
     kind: Literal["mean"] = "mean"
@@ -88,7 +85,7 @@ class MeanScore(_Loss):
         return mean_score(scores, mask)
 
 
-class Variance(_Loss):
+class Variance(Settings):
     """The variance-regularised score (eq. 2): mean + c sqrt(Var / n)."""
 
     kind: Literal["variance"] = "variance"

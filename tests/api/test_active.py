@@ -20,8 +20,10 @@ from torch import Generator, nn
 
 from admil.api import ActiveLearner
 from admil.bags import AnswerValue, Bags, InstanceId, LabelBook, Need, Query, Scores
-from admil.errors import AnswerConflict, InvalidInput, UnknownInstance
+from admil.errors import AdmilWarning, AnswerConflict, InvalidInput, UnknownInstance
+from admil.functional import Robustness
 from admil.learner import Recipe
+from admil.losses import Drbl
 from admil.metrics import average_precision
 from admil.oracle import SimulatedAnnotator, Truth
 from admil.sampling import BagPosterior, FEntropy, RandomSampler
@@ -456,3 +458,57 @@ class AnyUse(RuleBasedStateMachine):
 
 TestAnyUse = AnyUse.TestCase
 TestAnyUse.settings = settings(max_examples=15, stateful_step_count=15)
+
+
+def test_what_is_no_bags_is_refused_with_the_way_to_make_some() -> None:
+    for wrong in ([np.zeros((2, 3))], None, np.zeros((2, 3))):
+        with pytest.raises(InvalidInput, match=r"expected bags, got .*; make them with Bags\.from_arrays"):
+            ActiveLearner(wrong)  # type: ignore[arg-type]
+
+
+def test_a_bag_that_is_answered_negative_throughout_is_told_of_at_once_and_once() -> None:
+    bags, _ = easy()
+    learner = learner_of(bags)
+    first = int(bags.index.positive[0])
+    instances = [bags.index.instance(int(at)) for at in bags.index.positions(np.array([first]))]
+    learner.answer(dict.fromkeys(instances[:-1], False))
+    with pytest.warns(AdmilWarning, match=f"every instance of positive bag '{bags.ids[first]}' is answered") as caught:
+        learner.answer({instances[-1]: False})
+    assert [Path(each.filename) for each in caught] == [Path(__file__)], "the user's line, not ours"
+    learner.answer({bags.index.instance(int(bags.index.positions(np.array([2]))[0])): None})
+    learner.undo(instances[-1])
+
+
+def test_the_ranking_begins_with_known_positives_and_leaves_out_known_negatives() -> None:
+    bags, _ = easy()
+    learner = learner_of(bags)
+    positive = [int(number) for number in bags.index.positive]
+    large = [bag for bag in positive if bags.index.sizes[bag] > 2]
+    yes, skipped, no = (InstanceId(bags.ids[bag], 0) for bag in large[:3])
+    learner.answer({yes: True, skipped: None, no: False})
+    ranking = learner.ranking()
+    f = learner.score().f
+    sole = {InstanceId(bags.ids[bag], 0) for bag in positive if bags.index.sizes[bag] == 1}
+    known = 1 + len(sole)
+    assert set(ranking[:known]) == {yes} | sole
+    assert no not in ranking
+    assert skipped in ranking[known:]
+    assert {instance.bag for instance in ranking} <= {bags.ids[bag] for bag in positive}
+    assert len(ranking) == sum(int(bags.index.sizes[bag]) for bag in positive) - 1
+    rest = [f[bags.index.position(instance)] for instance in ranking[known:]]
+    assert rest == sorted(rest, reverse=True)
+
+
+def test_what_is_implied_ranks_with_the_known_positives() -> None:
+    bags = bags_of([2, 3, 2, 2], [1, 1, 0, 0])
+    learner = learner_of(bags)
+    learner.answer({InstanceId("bag0", 0): False})
+    assert learner.ranking()[0] == InstanceId("bag0", 1)
+
+
+def test_notes_say_what_training_noted() -> None:
+    bags = bags_of([1, 3, 2, 2], [1, 1, 0, 0])
+    learner = learner_of(bags, short(training=recipe(max_steps=2, loss=Drbl(robustness=Robustness.effective(3)))))
+    assert not learner.notes
+    learner.query()
+    assert any("k = 3 is above the size of 1 positive bags" in note for note in learner.notes)

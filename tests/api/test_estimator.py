@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
 
-from admil.api import BagClassifier
-from admil.errors import AdmilWarning, AnswerConflict, InvalidInput, NotFitted, UnknownInstance
+from admil.api import BagClassifier, estimator
+from admil.bags import Answer, BagIndex, Bags
+from admil.errors import AdmilWarning, AnswerConflict, InvalidInput, NotFitted
 from admil.functional import Robustness
+from admil.learner import Recipe
 from admil.metrics import auroc, average_precision
 from admil.training import TrainingRecipe
 from tests.training.problems import easy, recipe
@@ -86,13 +90,6 @@ def test_the_random_state_decides_the_model() -> None:
     X, y, _ = problem()
     assert same_predictions(classifier().fit(X, y), classifier().fit(X, y), X)
     assert not same_predictions(classifier().fit(X, y), classifier(random_state=1).fit(X, y), X)
-
-
-@pytest.mark.parametrize("state", [None, 0.5, "0", True], ids=repr)
-def test_the_random_state_is_a_whole_number(state: Any) -> None:
-    X, y, _ = problem()
-    with pytest.raises(InvalidInput, match="random_state is a whole number, got"):
-        classifier(random_state=state).fit(X, y)
 
 
 def test_fitting_again_starts_anew() -> None:
@@ -174,23 +171,46 @@ def test_a_grid_search_chooses_the_strength() -> None:
     assert search.best_score_ > 0.7
 
 
-def test_instance_labels_may_come_as_a_dict_or_as_lists() -> None:
+def known_of(X: Sequence[Any], values: Mapping[tuple[int, int], Any]) -> list[Any]:
+    """Write instance labels as a list per bag, or None where nothing is known of a bag."""
+    bags = {bag for bag, _ in values}
+    return [[values.get((bag, at)) for at in range(len(X[bag]))] if bag in bags else None for bag in range(len(X))]
+
+
+def test_instance_labels_are_a_list_or_an_array_per_bag() -> None:
     X, y, truth = problem()
-    by_instance = {(bag, 0): bool(truth[bag][0]) for bag in range(12)} | {(0, 0): None}
-    nested: list[Any] = [[by_instance.get((bag, at)) for at in range(len(X[bag]))] for bag in range(24)]
-    as_arrays: list[Any] = [None if bag >= 12 else np.array(nested[bag], dtype=float) for bag in range(24)]
-    fits = [classifier().fit(X, y, given_) for given_ in (by_instance, nested, as_arrays)]
+    values = {(bag, 0): bool(truth[bag][0]) for bag in range(12)} | {(0, 0): None}
+    lists = known_of(X, values)
+    arrays: list[Any] = [None if known is None else np.array(known, dtype=float) for known in lists]
+    fits = [classifier().fit(X, y, given_) for given_ in (lists, arrays)]
     assert same_predictions(fits[0], fits[1], X)
-    assert same_predictions(fits[0], fits[2], X)
     assert not same_predictions(fits[0], classifier().fit(X, y), X)
     assert same_predictions(classifier().fit(X, y), classifier().fit(X, y, [None] * 24), X)
+
+
+def test_cross_validation_cuts_instance_labels_up_with_the_bags(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, truth = problem()
+    known: list[Any] = [[bool(value) for value in of_bag] if bag < 12 else None for bag, of_bag in enumerate(truth)]
+    taught: list[list[int]] = []
+
+    def spy(index: BagIndex, given_: Sequence[Any]) -> list[Answer]:
+        for number, labels in enumerate(given_):
+            assert labels is None or len(labels) == index.sizes[number]
+        taught.append([number for number, labels in enumerate(given_) if labels is not None])
+        return answers_of(index, given_)
+
+    answers_of = estimator._answers
+    monkeypatch.setattr(estimator, "_answers", spy)
+    assert cross_val_score(classifier(), X, y, cv=3, params={"instance_labels": known}).mean() > 0.8
+    assert len(taught) == 3
+    assert sorted(len(bags) for bags in taught) == [4, 8, 12] or sum(map(len, taught)) == 24, "each bag in two of three"
 
 
 def test_a_word_of_numpys_counts_like_pythons() -> None:
     X, y, truth = problem()
     (bag, at) = next((bag, at) for bag in range(24) for at in range(len(X[bag])) if truth[bag][at])
     values: list[Any] = [True, 1, 1.0, np.bool_(True), np.float32(1)]
-    fits = [classifier(max_steps=3).fit(X, y, {(bag, at): value}) for value in values]
+    fits = [classifier(max_steps=3).fit(X, y, known_of(X, {(bag, at): value})) for value in values]
     assert all(same_predictions(fits[0], other, X) for other in fits[1:])
 
 
@@ -198,29 +218,39 @@ def test_a_word_of_numpys_counts_like_pythons() -> None:
     ("labels", "error", "message"),
     [
         ({(1, 0): True}, AnswerConflict, "instance 0 of bag 1 is labelled positive but the bag negative"),
-        ({(24, 0): True}, UnknownInstance, "no instance 0 of bag 24: there are 24 bags, counted from 0"),
-        ({(-1, 0): False}, UnknownInstance, "no instance 0 of bag -1: there are 24 bags"),
-        ({(1, 99): False}, UnknownInstance, r"no instance 99 of bag 1: bag 1 has \d instances"),
-        ({(0, -1): True}, UnknownInstance, "no instance -1 of bag 0"),
-        ({0: True}, InvalidInput, r"an instance is named by \(bag number, index\), got 0"),
-        ({(0, "a"): True}, InvalidInput, r"named by \(bag number, index\)"),
         ({(0, 0): "yes"}, InvalidInput, "expected true, false, None or nan, got 'yes'"),
         ({(0, 0): -1}, InvalidInput, "expected true, false, None or nan, got -1"),
         ({(0, 0): 0.5}, InvalidInput, "expected true, false, None or nan, got 0.5"),
-        ([None] * 23, InvalidInput, "one entry per bag: 24 bags, 23 entries"),
-        ([[True] * 9, *[None] * 23], InvalidInput, r"bag 0 has \d instances but 9 instance labels"),
     ],
     ids=str,
 )
-def test_instance_labels_that_cannot_be_are_refused(labels: Any, error: type[Exception], message: str) -> None:
+def test_values_that_are_no_labels_are_refused(
+    labels: Mapping[tuple[int, int], Any], error: type[Exception], message: str
+) -> None:
     X, y, _ = problem()
     with pytest.raises(error, match=message):
+        classifier().fit(X, y, known_of(X, labels))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({(0, 0): True}, "a list with None or one value per instance for every bag, got dict"),
+        (7, "for every bag, got int"),
+        ([None] * 23, "one entry per bag: 24 bags, 23 entries"),
+        ([[True] * 9, *[None] * 23], r"bag 0 has \d instances but 9 instance labels"),
+    ],
+    ids=str,
+)
+def test_instance_labels_that_cannot_be_are_refused(labels: Any, message: str) -> None:
+    X, y, _ = problem()
+    with pytest.raises(InvalidInput, match=message):
         classifier().fit(X, y, labels)
 
 
 def test_negative_instances_of_negative_bags_say_nothing_new() -> None:
     X, y, _ = problem()
-    said = {(1, 0): False, (3, 0): 0}
+    said = known_of(X, {(1, 0): False, (3, 0): 0})
     assert same_predictions(classifier().fit(X, y, said), classifier().fit(X, y), X)
 
 
@@ -284,11 +314,80 @@ def test_probabilities_are_calibrated_on_bags_that_members_held_out() -> None:
     assert _surprise(new_y, probability) < np.log(2)
 
 
-def test_with_few_bags_the_probability_is_the_highest_instances() -> None:
-    X, y, _ = problem(per_class=4)
+def test_with_few_bags_as_many_training_bags_are_called_positive_as_are() -> None:
+    X, y, _ = problem(per_class=4, distance=0.5)
+    for fitted in (classifier().fit(X, y), classifier(members=1).fit(X[1:], y[1:])):
+        assert fitted.predict(X).sum() in (3, 4, 5)
     fitted = classifier().fit(X, y)
-    highest = [f.max() for f in fitted.score_instances(X)]
-    np.testing.assert_allclose(fitted.predict_proba(X)[:, 1], highest, rtol=1e-6)
+    assert fitted.predict(X).sum() == 4
+    shifts = _logits(fitted.predict_proba(X)[:, 1]) - fitted.decision_function(X)
+    np.testing.assert_allclose(shifts, shifts[0], atol=1e-6)
+
+
+def test_one_member_is_calibrated_as_well_as_many() -> None:
+    X, y, _ = problem(per_class=30, distance=2.0)
+    new, _, _ = problem(seed=1, per_class=150, distance=2.0)
+    for members in (1, 8):
+        fitted = BagClassifier(members=members, max_steps=150).fit(X, y)
+        assert fitted.predict(new).mean() == pytest.approx(0.5, abs=0.15)
+
+
+def test_a_member_of_an_ensemble_that_never_saw_a_bag_does_not_shift_what_the_ensemble_says() -> None:
+    """The highest of the mean logits lies below the mean of the highest."""
+    X, y, _ = problem(per_class=60, distance=2.0)
+    new, _, _ = problem(seed=1, per_class=200, distance=2.0)
+    fitted = BagClassifier(members=8, max_steps=150).fit(X, y)
+    assert fitted.predict(new).mean() == pytest.approx(0.5, abs=0.08)
+
+
+def test_seeds_are_those_of_scikit_learn() -> None:
+    X, y, _ = problem(per_class=6)
+    one, other = (classifier(random_state=np.random.RandomState(3), max_steps=3).fit(X, y) for _ in range(2))
+    assert same_predictions(one, other, X)
+    assert not same_predictions(one, classifier(random_state=np.random.RandomState(4), max_steps=3).fit(X, y), X)
+    free = [classifier(random_state=None, max_steps=3).fit(X, y) for _ in range(2)]
+    assert not same_predictions(free[0], free[1], X)
+
+
+@pytest.mark.parametrize("seed", [2**64, -1, 1.5, True, "0"])
+def test_what_is_no_seed_is_refused(seed: Any) -> None:
+    X, y, _ = problem(per_class=3)
+    with pytest.raises(InvalidInput, match="random_state is a whole number from 0 up, a RandomState or None, got"):
+        classifier(random_state=seed).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [("paper", "got str"), (Recipe(), "got Recipe; give its training field"), ({"members": 2}, "got dict")],
+    ids=str,
+)
+def test_what_is_no_recipe_is_refused(recipe: Any, message: str) -> None:
+    X, y, _ = problem(per_class=3)
+    with pytest.raises(InvalidInput, match=f"recipe is a TrainingRecipe or None, {message}"):
+        BagClassifier(recipe=recipe).fit(X, y)
+
+
+def test_who_catches_scikit_learns_error_catches_ours() -> None:
+    for kind in (NotFittedError, NotFitted):
+        with pytest.raises(kind, match="has not been fitted"):
+            BagClassifier().predict([])
+
+
+def test_bags_work_in_cross_validation() -> None:
+    X, y, _ = problem(per_class=12)
+    bags = Bags.from_arrays(X)
+    scores = cross_val_score(classifier(), bags, y, cv=3)
+    assert scores.tolist() == cross_val_score(classifier(), X, y, cv=3).tolist()
+
+
+def test_notes_say_what_a_user_should_know() -> None:
+    X, y, _ = problem(per_class=6)
+    noted = BagClassifier(effective=3, members=2, max_steps=3).fit([X[0][:2], *X[1:]], y)
+    assert "k = 3 is above the size of" in noted.notes_[0]
+
+
+def _logits(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(probability) - np.log1p(-probability)
 
 
 def _surprise(y: NDArray[np.int64], probability: NDArray[np.float64]) -> float:

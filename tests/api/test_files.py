@@ -163,6 +163,10 @@ def test_other_bags_than_those_saved_are_refused(tmp_path: Path) -> None:
     narrow = Bags(learner.bags.index, easy()[0].features[:, :2])
     with pytest.raises(InvalidInput, match="saved with bags of 4 features, these have 2"):
         ActiveLearner.load(tmp_path, narrow)
+    other = Bags(learner.bags.index, easy()[0].features + 1)
+    with pytest.raises(InvalidInput, match=r"not the bags .* their features differ"):
+        ActiveLearner.load(tmp_path, other)
+    assert ActiveLearner.load(tmp_path, easy()[0]).query() == learner.query()
 
 
 def test_bags_that_lie_elsewhere_are_left_there(tmp_path: Path) -> None:

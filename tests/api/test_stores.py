@@ -94,9 +94,14 @@ def test_a_classifier_takes_either(tmp_path: Path) -> None:
     bags, store = problem(tmp_path)
     unlabelled = stored(easy(seed=1)[0], tmp_path / "new", labels=False)
     found = []
+    known: list[Any] = [None] * len(bags)
+    known[0], known[2] = (
+        [value, *[None] * (size - 1)] for value, size in zip((True, None), bags.index.sizes[[0, 2]], strict=True)
+    )
+    known[2][1] = False
     for train in (bags, store):
         classifier = BagClassifier(members=2, max_steps=20, learning_rate=0.02)
-        classifier.fit(train, instance_labels={(0, 0): True, (2, 1): False}, groups=[n // 2 for n in range(24)])
+        classifier.fit(train, instance_labels=known, groups=[n // 2 for n in range(24)])
         found.append((classifier, classifier.predict_proba(train), classifier.score_instances(train)))
     (one, one_proba, one_scores), (other, other_proba, other_scores) = found
     assert np.array_equal(one_proba, other_proba)

@@ -253,7 +253,8 @@ def test_features_that_are_not_finite_are_refused_by_instance_and_column(value: 
 
 
 def test_features_too_large_for_the_type_they_are_kept_in_are_refused() -> None:
-    refused(r"features must be finite: instance 0\[1\] has inf", [[[1.0], [1e6]]], dtype=torch.float16)
+    refused(r"instance 0\[1\] has 1e\+06 in column 0, too large for float16", [[[1.0], [1e6]]], dtype=torch.float16)
+    refused(r"instance 0\[0\] has 1e\+300 in column 1, too large for float32; scale it", [[[1.0, 1e300]]])
 
 
 @pytest.mark.parametrize(
@@ -265,14 +266,16 @@ def test_features_too_large_for_the_type_they_are_kept_in_are_refused() -> None:
         (np.zeros((2, 2, 2)), r"an array of shape \(2, 2, 2\)"),
         (np.zeros((2, 0)), r"an array of shape \(2, 0\)"),
         (torch.zeros(2), r"an array of shape \(2,\)"),
-        (np.zeros((1, 2), dtype=complex), r"an array of shape \(1, 2\) and type torch.complex128"),
+        (np.zeros((1, 2), dtype=complex), "ndarray of complex128"),
         ([[1.0, 2.0], [3.0]], "list that is no rectangular array of numbers"),
-        ([["a", "b"]], "list that is no rectangular array of numbers"),
-        (np.array([["1", "2"]]), "ndarray that is no rectangular array of numbers"),
-        ("text", "str that is no rectangular array of numbers"),
-        (None, "NoneType that is no rectangular array of numbers"),
-        ({"a": 1}, "dict that is no rectangular array of numbers"),
-        ([[None, 1.0]], "list that is no rectangular array of numbers"),
+        ([["a", "b"]], "list of <U1"),
+        (np.array([["1", "2"]]), "ndarray of <U1"),
+        ("text", "str of <U4"),
+        (None, "NoneType of objects"),
+        ({"a": 1}, "dict of objects"),
+        ([[None, 1.0]], "list of objects"),
+        (np.ma.masked_equal([[1.0, -999.0]], -999.0), "a masked array with values missing; fill or drop them"),
+        (torch.zeros(1, 2, dtype=torch.complex64), "a tensor of torch.complex64"),
     ],
     ids=repr,
 )
@@ -354,3 +357,57 @@ def test_offsets_that_do_not_fit_the_data_are_refused(offsets: Any, message: str
 def test_features_are_kept_as_floating_point(dtype: torch.dtype) -> None:
     error = refused("features are kept as floating point, not torch.*; use torch.float32", [FIRST], dtype=dtype)
     assert error.subject is dtype
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"data": None}, "expected a list of arrays, one per bag, got NoneType"),
+        ({"data": "abc"}, "expected a list of arrays, one per bag, got str"),
+        ({"data": [[[1.0]]], "labels": 1}, "expected a list of labels, one per bag, got int"),
+        ({"data": [[[1.0]]], "labels": np.array(1)}, "expected a list of labels, one per bag, got ndarray"),
+        ({"data": [[[1.0]]], "ids": 7}, "expected a list of ids, one per bag, got int"),
+    ],
+)
+def test_what_is_no_list_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Bags.from_arrays(**arguments)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        np.array([[1, 2]], dtype=">f4"),
+        np.array([[1, 2]], dtype=np.longdouble),
+        np.array([[1, 2.0]], dtype=object),
+        np.array([[1, 2]], dtype=np.uint16),
+        np.ma.masked_equal([[1.0, 2.0]], 7.0),
+        np.array([[1, 2]], dtype=np.int8)[:, ::-1][:, ::-1],
+    ],
+    ids=lambda part: str(part.dtype),
+)
+def test_numbers_of_any_kind_are_numbers(part: Any) -> None:
+    assert Bags.from_arrays([part]).features.tolist() == [[1.0, 2.0]]
+
+
+def test_bags_are_a_sequence_too() -> None:
+    bags = Bags.from_arrays([[[1.0]], [[2.0], [3.0]]], ids=["a", "b"])
+    assert bags[1].tolist() == bags["b"].tolist() == [[2.0], [3.0]]
+    assert [bag.tolist() for bag in bags] == [[[1.0]], [[2.0], [3.0]]]
+    with pytest.raises(UnknownInstance, match="there is no bag number 2: there are 2 bags, counted from 0"):
+        bags[2]
+
+
+def test_the_digest_tells_bags_apart() -> None:
+    def digest(value: float = 2.0, label: int = 0, name: str = "b", dtype: torch.dtype = torch.float32) -> str:
+        return Bags.from_arrays([[[1.0]], [[value], [3.0]]], [1, label], ["a", name], dtype=dtype).digest
+
+    assert digest() == digest()
+    assert len({digest(), digest(value=2.5), digest(label=1), digest(name="c"), digest(dtype=torch.float64)}) == 5
+
+
+def test_what_is_the_callers_stays_the_callers() -> None:
+    flat = np.zeros((2, 2), np.float32)
+    bags = Bags.from_arrays(flat, offsets=[0, 2])
+    flat += 1
+    assert not bags.features.any()

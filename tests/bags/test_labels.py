@@ -346,3 +346,22 @@ def test_the_order_of_answers_about_different_instances_does_not_matter(
     shuffled = random.sample(answers, len(answers))
     one, other = (book_of(SIZES, LABELS).extended(order) for order in (answers, shuffled))
     assert states(one) == states(other)
+
+
+def test_a_book_that_grew_is_the_book_of_all_its_answers() -> None:
+    index = BagIndex(("a", "b"), np.array([0, 3, 4]), np.array([1, 0]))
+    book = LabelBook(index)
+    said = [("a", 0, True), ("a", 1, None), ("a", 1, False), ("a", 0, "retracted")]
+    for bag, at, value in said:
+        book = book.extended([Answer(InstanceId(bag, at), AnswerValue.of(value))])
+    whole = LabelBook(index, book.answers)
+    assert book == whole
+    assert dict(book.current) == dict(whole.current)
+    assert book.state.tolist() == whole.state.tolist()
+
+
+def test_what_is_implied_was_not_found() -> None:
+    index = BagIndex(("a", "b", "c"), np.array([0, 1, 3, 4]), np.array([1, 1, 0]))
+    book = LabelBook(index).extended([Answer(InstanceId("b", 0), AnswerValue.POSITIVE)])
+    assert book.confirmed.tolist() == [True, True, False]
+    assert book.found.tolist() == [False, True, False]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from admil.bags import BagIndex
 from admil.bench import Ceiling, Demo, Task, TrialResult, as_json, as_report, ceiling, rows_of, run_demo, run_trial
@@ -68,7 +69,8 @@ def test_a_trial_stops_once_nothing_is_left_to_ask() -> None:
     result = trial(task, rounds=9)
     assert len(result.rounds) < 10
     assert not result.rounds[-1].query.items
-    assert result.rounds[-1].positive_bag_share == 1.0
+    found = {item.id.bag for r in result.rounds for item, answer in zip(r.query, r.given, strict=True) if answer}
+    assert result.rounds[-1].positive_bag_share == len(found) / 3, "what is implied nobody found"
 
 
 def test_the_ceiling_is_the_winner_of_a_validation_and_sees_training_labels_only() -> None:
@@ -86,8 +88,15 @@ def test_the_ceiling_is_the_winner_of_a_validation_and_sees_training_labels_only
 def test_a_demo_reports_means_over_seeds_and_paired_differences() -> None:
     result = run_demo(Demo(seeds=(0, 1), rounds=1, budget=3, recipe=Recipe(training=QUICK)))
     for method, trials in result.trials.items():
-        rows = rows_of(method, trials)
+        rows = rows_of(method, trials, result.ceilings)
         values = [t.rounds[1].average_precision for t in trials]
+        passive = np.mean([t.rounds[0].average_precision for t in trials])
+        best = np.mean([c.average_precision for c in result.ceilings])
+        assert rows[0].gap_closed == 0
+        assert rows[1].gap_closed == pytest.approx((np.mean(values) - passive) / (best - passive))
+        below = [replace(c, average_precision=0.0) for c in result.ceilings]
+        assert rows_of(method, trials, below)[1].gap_closed is None, "a ceiling below passive closes nothing"
+        assert rows_of(method, trials[:1], result.ceilings)[1].deviation is None
         assert rows[1].average_precision == np.mean(values)
         assert rows[1].deviation == np.std(values, ddof=1)
     figures = as_json(result)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admil.functional import Padding
+from admil.functional import Padding, SizeClasses, maximum_score, robust_weights
 
 SIZES = st.lists(st.integers(0, 7), max_size=8)
 
@@ -69,3 +72,62 @@ def test_no_bags_make_an_empty_padding() -> None:
     padding = Padding.of(torch.tensor([], dtype=torch.int64))
     assert padding.mask.shape == (0, 0)
     assert padding.pad(torch.zeros(2, 0)).shape == (2, 0, 0)
+
+
+# --- size classes --------------------------------------------------------------------------------
+
+
+def several(sizes: list[int]) -> SizeClasses:
+    """Make classes however little there is to pad."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("admil.functional.ragged._ENTRIES", 0)
+        return SizeClasses.of(torch.tensor(sizes))
+
+
+def test_bags_are_sorted_into_classes_in_which_none_is_smaller_than_half_the_largest() -> None:
+    classes = several([3, 40, 1, 21, 7, 19, 2])
+    assert [(bags.tolist(), padding.mask.shape[1]) for bags, padding in classes] == [
+        ([1, 3], 40),
+        ([5], 19),
+        ([4], 7),
+        ([0, 6], 3),
+        ([2], 1),
+    ]
+
+
+def test_bags_that_are_much_alike_or_few_are_one_class_in_their_order() -> None:
+    for sizes in ([30, 49, 31], [2000, 1, 5]):
+        (one,) = SizeClasses.of(torch.tensor(sizes))
+        assert one[0].tolist() == [0, 1, 2]
+        assert one[1].mask.sum(-1).tolist() == sizes
+
+
+def test_a_huge_bag_pads_none_of_the_small_ones() -> None:
+    sizes = [10] * 500 + [50_000]
+    padded = sum(padding.mask.numel() for _, padding in SizeClasses.of(torch.tensor(sizes)))
+    assert padded == sum(sizes)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=9), st.data())
+def test_whatever_the_classes_each_bag_gets_what_it_would_alone(sizes: list[int], data: st.DataObject) -> None:
+    chance = np.random.default_rng(data.draw(st.integers(0, 99)))
+    flat = torch.from_numpy(chance.random((2, sum(sizes))))
+    kept = torch.from_numpy(chance.random(sum(sizes)) < 0.7)
+    classes = several(sizes)
+    bounds = np.cumsum([0, *sizes])
+    highest = classes.per_bag(flat, kept, maximum_score)
+    weights = classes.per_instance(flat, kept, robust_weights)
+    everything = classes.per_bag(flat, None, maximum_score)
+    for bag, (start, stop) in enumerate(itertools.pairwise(bounds)):
+        alone, mask = flat[:, None, start:stop], kept[None, start:stop]
+        assert torch.equal(highest[:, [bag]], maximum_score(alone, mask))
+        assert torch.equal(everything[:, [bag]], maximum_score(alone))
+        torch.testing.assert_close(weights[:, start:stop], robust_weights(alone, mask)[:, 0])
+
+
+def test_gradients_flow_to_the_bags_of_every_class() -> None:
+    flat = torch.arange(1.0, 6.0, requires_grad=True)
+    score = several([1, 4]).per_bag(flat, None, lambda values, mask: (values * mask).sum(-1))
+    (score * torch.tensor([10.0, 1.0])).sum().backward()  # type: ignore[no-untyped-call]
+    assert flat.grad is not None
+    assert flat.grad.tolist() == [10, 1, 1, 1, 1]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from admil.errors import InvalidInput
 from admil.functional import (
     Robustness,
     maximum_score,
@@ -232,3 +233,17 @@ def test_theorem_1_is_decided_without_the_masked_instances() -> None:
 def test_float32_decides_theorem_1_as_float64_does(values: list[float], lam: float) -> None:
     single = torch.tensor(values, dtype=torch.float32)
     assert theorem1_holds(single, lam=lam).item() == theorem1_holds(single.double(), lam=lam).item()
+
+
+def test_strengths_that_cannot_be_are_refused() -> None:
+    scores = torch.tensor([0.1, 0.9])
+    for k in (0, -1):
+        with pytest.raises(InvalidInput, match=f"k is the number of largest scores, from 1 up, got {k}"):
+            top_k_score(scores, k=k)
+    for lam in (-1.0, math.nan):
+        with pytest.raises(InvalidInput, match=f"lambda is a radius, from 0 up, got {lam}"):
+            theorem1_holds(scores, lam=lam)
+
+
+def test_whole_numbers_are_scores_too() -> None:
+    assert robust_score(torch.tensor([[1, 2]]), robustness=Robustness.effective(2)).tolist() == [1.5]

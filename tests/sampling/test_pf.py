@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from admil.bags import Answer, AnswerValue, LabelBook, Query, Scores
+from admil.errors import InvalidInput
 from admil.sampling import PF, Choice
 from tests.sampling.situations import Situation, bag_by_bag, generator, ids, scores_of, situations
 
@@ -189,7 +189,7 @@ def test_pf_equals_algorithm_1_read_line_by_line(
     ],
 )
 def test_fields_out_of_range_are_refused(field: str, value: Any, message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(InvalidInput, match=message):
         PF.model_validate({field: value})
 
 

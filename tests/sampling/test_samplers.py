@@ -11,7 +11,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from torch import Tensor
 
 from admil.bags import LabelBook, LabelState, Query, Scores
@@ -84,7 +83,7 @@ def test_miu_of_two_instances_by_hand() -> None:
     scores, book = bag_by_bag([[1.0, 0.0]])
     weight = math.exp(2.5) / (1 + math.exp(2.5))  # of the first; O is the same number
     uncertainty = 2 * weight * (1 - weight)
-    first, second = weight * (1 + 2.5 * (1 - weight)), abs((1 - weight) * (1 - 2.5 * weight))
+    first, second = weight * (1 + 2.5 * (1 - weight)), (1 - weight) * (1 - 2.5 * weight)
     priority = MIALMIU().priority(scores, book, generator())
     assert priority.tolist() == pytest.approx([first * uncertainty, second * uncertainty])
 
@@ -203,7 +202,7 @@ def test_random_knows_nothing_of_the_scores() -> None:
 
 @pytest.mark.parametrize("alpha", [0, -1, math.inf, math.nan])
 def test_an_alpha_that_is_no_positive_number_is_refused(alpha: float) -> None:
-    with pytest.raises(ValidationError, match="alpha"):
+    with pytest.raises(InvalidInput, match="alpha"):
         MIALMIU(alpha=alpha)
 
 
@@ -243,7 +242,7 @@ def _miu_by_autograd(f: np.ndarray[tuple[int], np.dtype[np.float64]], alpha: flo
     bag: Tensor = sum(w * value for w, value in zip(pull, each, strict=True)) / sum(pull)  # type: ignore[assignment]
     slopes = torch.autograd.grad(bag, each)
     chance = bag.item()
-    return [abs(slope.item()) * 2 * chance * (1 - chance) for slope in slopes]
+    return [slope.item() * 2 * chance * (1 - chance) for slope in slopes]
 
 
 def _posterior_by_counting(f: list[float]) -> list[float]:
@@ -255,3 +254,14 @@ def _posterior_by_counting(f: list[float]) -> list[float]:
             total += chance
             share = [so_far + chance * z for so_far, z in zip(share, truth, strict=True)]
     return [value / total for value in share] if total > 0 else [1 / len(f)] * len(f)
+
+
+def test_a_query_says_so_where_every_priority_is_the_same() -> None:
+    scores, book = bag_by_bag([[0.9, 0.3, 0.5], [0.2, 0.8]])
+    flat = replace(scores, p=np.array([1.0, 0.0, 0.0, 0.0, 1.0]))  # what k = 1 makes of any scores
+    query = PEntropy().select(flat, book, 2, generator())
+    assert query.note == "all 5 candidates have the same priority: they are asked in the order of the bags"
+    assert [item.id.index for item in query] == [0, 1]
+    assert PEntropy().select(scores, book, 2, generator()).note == ""
+    equal, one_bag = bag_by_bag([[0.5, 0.5, 0.5, 0.5]])
+    assert "all 4 candidates have the same priority" in BagPosterior().select(equal, one_bag, 2, generator()).note

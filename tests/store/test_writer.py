@@ -82,10 +82,10 @@ def test_features_of_any_type_become_the_type_that_is_named(dtype: Any, tmp_path
         (np.zeros((1, 3, 1)), r"bag 'b': .* got shape \(1, 3, 1\)"),
         (
             np.zeros((1, 3), dtype=complex),
-            r"bag 'b': expected an \(n, D\) array of numbers, got an array of complex128",
+            r"bag 'b': expected an \(n, D\) array of numbers, got ndarray of complex128",
         ),
-        (torch.zeros((1, 3), dtype=torch.complex64), "bag 'b': .* real numbers, got torch.complex64"),
-        (np.array([["a", "b", "c"]]), r"bag 'b': expected an \(n, D\) array of numbers, got an array of <U1"),
+        (torch.zeros((1, 3), dtype=torch.complex64), r"bag 'b': .* array of numbers, got a tensor of torch\.complex64"),
+        (np.array([["a", "b", "c"]]), r"bag 'b': expected an \(n, D\) array of numbers, got ndarray of <U1"),
         ([[1, 2, 3], [1]], r"bag 'b': expected an \(n, D\) array of numbers, got list"),
         (None, r"bag 'b': expected an \(n, D\) array of numbers, got NoneType"),
         (np.zeros((1, 4), np.float32), "the store has 3, bag 'b' has 4"),

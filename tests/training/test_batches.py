@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from admil.bags import Bags, IntArray, LabelBook
+from admil.functional import maximum_score
 from admil.training.batches import StepBatch, StepReader
 from tests.training.problems import bags_of, book_of, generator, recipe
 
@@ -77,23 +78,26 @@ def test_the_rows_are_those_of_the_bags_and_answers_in_order() -> None:
     assert batch.n_known_positive == 1
 
 
-def test_padding_finds_each_bags_rows() -> None:
+def test_each_bags_rows_are_found() -> None:
     bags = bags_of(SIZES, LABELS)
     batch = reader(bags).read(np.array([5, 0]), np.array([3, 1]), NOTHING, NOTHING)
-    flat = torch.arange(10)
-    assert batch.positive_padding.pad(flat[:5]).tolist() == [[0, 1, 0], [2, 3, 4]]
-    assert batch.positive_padding.mask.tolist() == [[True, True, False], [True, True, True]]
-    assert batch.negative_padding.pad(flat[5:]).tolist() == [[5, 6, 7, 8], [9, 0, 0, 0]]
+    flat = torch.arange(10.0)
+    assert batch.positive_classes.per_bag(flat[:5], None, maximum_score).tolist() == [1, 4]
+    assert batch.positive_classes.per_bag(-flat[:5], None, maximum_score).tolist() == [0, -2]
+    assert batch.negative_classes.per_bag(flat[5:], None, maximum_score).tolist() == [8, 9]
 
 
-def test_known_negatives_are_masked_out_of_their_bag() -> None:
+def test_known_negatives_are_left_out_of_their_bag() -> None:
     bags = bags_of(SIZES, LABELS)
-    answers: dict[tuple[int, int], bool | None] = {(0, 1): False, (0, 2): True, (5, 0): None}
-    numbers = np.array([5, 0]), np.array([3])
-    masked = reader(bags, answers).read(*numbers, NOTHING, NOTHING)
-    assert masked.positive_mask.tolist() == [[True, True, False], [True, False, True]]
+    answers: dict[tuple[int, int], bool | None] = {(0, 1): False, (0, 2): True, (4, 0): False, (5, 0): None}
+    numbers = np.array([5, 4, 0]), np.array([3])
+    left = reader(bags, answers).read(*numbers, NOTHING, NOTHING)
+    assert left.kept is not None
+    assert left.kept.tolist() == [True, True, False, True, False, True]
+    assert left.judged.tolist() == [True, False, True], "of bag 4 nothing is left"
     kept = reader(bags, answers, remove_known_negatives=False).read(*numbers, NOTHING, NOTHING)
-    assert kept.positive_mask.tolist() == [[True, True, False], [True, True, True]]
+    assert kept.kept is None
+    assert kept.judged.tolist() == [True, True, True]
 
 
 def test_answers_are_drawn_anew_each_step_and_capped() -> None:

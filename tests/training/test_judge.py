@@ -63,21 +63,85 @@ def test_equal_scores_count_half() -> None:
     assert HeldOutJudge(bags, LabelBook(bags.index), held_out, CPU).look(scorer, 1).auroc == expected
 
 
-def test_a_bags_score_is_the_mean_over_the_members_that_hold_it_out() -> None:
+def test_a_bags_score_is_that_of_the_members_that_hold_it_out_lowered_by_what_averaging_does() -> None:
     bags, scorer = bags_of(SIZES, LABELS), network(3)
     held_out = np.array([[1, 0, 0, 1, 0, 0], [1, 1, 0, 0, 1, 0], [0, 0, 0, 0, 1, 0]], dtype=bool)
     book = book_of(bags.index, {(0, 2): False})
     best = best_logits(scorer, bags, book)
+    with torch.no_grad():
+        mean = scorer.forward(bags.features).mean(0)
+    kept = [
+        rows[:-1] if bag == 0 else rows for bag, rows in enumerate(np.split(np.arange(15), bags.index.offsets[1:-1]))
+    ]
+    lowered = [float(mean[kept[bag]].max()) - sum(row[bag] for row in best) / 3 for bag in range(6)]
+    assert min(lowered) < -1e-3, "or this test shows nothing"
     found = HeldOutJudge(bags, book, held_out, CPU).bag_scores(scorer)
     assert found == pytest.approx(
         {
-            "bag0": (best[0][0] + best[1][0]) / 2,
-            "bag1": best[1][1],
-            "bag3": best[0][3],
-            "bag4": (best[1][4] + best[2][4]) / 2,
+            "bag0": (best[0][0] + best[1][0]) / 2 + lowered[0],
+            "bag1": best[1][1] + lowered[1],
+            "bag3": best[0][3] + lowered[3],
+            "bag4": (best[1][4] + best[2][4]) / 2 + lowered[4],
         },
-        rel=1e-5,
+        rel=1e-4,
     )
+
+
+def test_each_fold_is_judged_at_the_look_that_is_best_for_the_others() -> None:
+    bags = bags_of([1] * 12, [1, 0] * 6, width=2)
+    held_out = np.arange(3)[:, None] == (np.arange(12) // 2 % 3)[None, :]
+    judge = HeldOutJudge(bags, LabelBook(bags.index), held_out, CPU)
+    looks = []  # (look, fold): pairs in order, hinge
+    for seed in range(6):
+        scorer = network(3, width=2, seed=seed)
+        judge.look(scorer, seed)
+        best = best_logits(scorer, bags, LabelBook(bags.index))
+        f = [[1 / (1 + np.exp(-x)) for x in row] for row in best]
+        folds = [[bag for bag in range(12) if held_out[e, bag]] for e in range(3)]
+        looks.append(
+            [
+                (
+                    sum(best[e][a] > best[e][b] for a in folds[e][::2] for b in folds[e][1::2]),
+                    sum(max(0.0, 1 - f[e][a] + f[e][b]) for a in folds[e][::2] for b in folds[e][1::2]),
+                )
+                for e in range(3)
+            ]
+        )
+    ordered = 0
+    chosen = set()
+    for fold in range(3):
+        others = [[look[e] for e in range(3) if e != fold] for look in looks]
+        key = [(-sum(o for o, _ in other), sum(h for _, h in other)) for other in others]
+        chosen.add(min(range(6), key=key.__getitem__))
+        ordered += looks[min(range(6), key=key.__getitem__)][fold][0]
+    assert len(chosen) > 1, "or this test shows nothing"
+    assert judge.auroc() == pytest.approx(ordered / 12)
+
+
+def test_one_fold_is_judged_in_halves() -> None:
+    bags = bags_of([1] * 8, [1, 0] * 4, width=2)
+    judge = HeldOutJudge(bags, LabelBook(bags.index), np.ones((1, 8), dtype=bool), CPU)
+    pairs = []  # (look, half): pairs in order of the half's 2 x 2
+    for seed in range(20):
+        scorer = network(1, width=2, seed=seed)
+        judge.look(scorer, seed)
+        best = best_logits(scorer, bags, LabelBook(bags.index))[0]
+        halves = ([0, 4], [1, 5]), ([2, 6], [3, 7])
+        pairs.append([sum(best[a] > best[b] for a in positive for b in negative) for positive, negative in halves])
+    by_other = []
+    for half in (0, 1):
+        most = max(look[1 - half] for look in pairs)
+        by_other.append({look[half] for look in pairs if look[1 - half] == most})
+    possible = {(a + b) / 8 for a in by_other[0] for b in by_other[1]}
+    assert judge.auroc() in possible
+    assert judge.auroc() < sum(max(look[half] for look in pairs) for half in (0, 1)) / 8, "or the best looks would do"
+
+
+def test_a_fold_too_small_for_halves_is_judged_at_its_best_look() -> None:
+    bags = bags_of([1] * 3, [1, 0, 0], width=2)
+    judge = HeldOutJudge(bags, LabelBook(bags.index), np.ones((1, 3), dtype=bool), CPU)
+    checks = [judge.look(network(1, width=2, seed=seed), seed) for seed in range(5)]
+    assert judge.auroc() == max(check.auroc for check in checks)
 
 
 def test_a_bag_answered_negative_throughout_is_not_judged() -> None:

@@ -170,8 +170,17 @@ def test_disagreement_is_that_of_the_members_probabilities() -> None:
     found = score(model, bags, needs=["disagreement"]).extras["disagreement"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-12)
     assert (found > 0).all()
-    alone = score(model_of(members=1), bags, needs=["disagreement"]).extras["disagreement"]
-    np.testing.assert_allclose(alone, 0, atol=1e-12)
+    with pytest.raises(InvalidInput, match="one member cannot disagree; train two or more"):
+        score(model_of(members=1), bags, needs=["disagreement"])
+
+
+@pytest.mark.parametrize(
+    ("needs", "named"), [(["foo"], "'foo'"), ("embedding", "'embedding'"), (("embedding", 3), "3")]
+)
+def test_a_need_that_does_not_exist_is_named_beside_those_that_do(needs: Any, named: str) -> None:
+    words = f"'disagreement', 'expected_gradient_length', 'embedding'; got {named}"
+    with pytest.raises(InvalidInput, match=words):
+        score(model_of(), bags_of(SIZES, LABELS), needs=needs)
 
 
 def test_the_expected_gradient_length_of_one_member_is_what_autograd_says() -> None:

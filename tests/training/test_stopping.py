@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,6 +40,14 @@ def test_inputs_that_are_far_too_large_are_named() -> None:
         TrainingDiverged, match=r"diverged at step 1 .*inputs reach \S+ after scaling 'none'.*'standard'"
     ):
         trained(huge, scaling="none")
+
+
+def test_the_bag_with_the_large_inputs_is_named_wherever_it_is() -> None:
+    bags, _ = easy()
+    features = bags.features.clone()
+    features[bags.index.positions(np.array([5]))] = torch.tensor([3e38, -3e38, 3e38, -3e38])
+    with pytest.raises(TrainingDiverged, match=rf"in bag '{bags.ids[5]}': use scaling='standard'"):
+        trained(Bags(bags.index, features), scaling="none")
 
 
 def test_divergence_is_found_although_nobody_watches() -> None:

@@ -13,11 +13,12 @@ import torch
 from torch import nn
 
 from admil.api.files import load_learner, save_learner
-from admil.bags import Answer, AnswerValue, Bags, BagSource, InstanceId, LabelBook, Query, Scores
-from admil.errors import InvalidInput
+from admil.bags import Answer, AnswerValue, BagSource, InstanceId, LabelBook, LabelState, Query, Scores
+from admil.device import usable_device
+from admil.errors import InvalidInput, warn
 from admil.learner import LearnerState, Recipe, RoundRecord, Trainer, absorb, propose, refreshed
 from admil.sampling import Sampler
-from admil.training import ModuleMaker, Progress, TrainedModel, score, usable_device
+from admil.training import ModuleMaker, Progress, TrainedModel, score
 
 __all__ = ["ActiveLearner"]
 
@@ -53,6 +54,10 @@ class ActiveLearner:
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise InvalidInput(f"the seed is a whole number >= 0, got {seed!r}", seed)
+        if not isinstance(bags, BagSource):
+            raise InvalidInput(
+                f"expected bags, got {type(bags).__name__}; make them with Bags.from_arrays(arrays, labels)", bags
+            )
         self.bags = bags
         self.recipe = _recipe(recipe)
         self._trainer = Trainer(device, groups, module, on_step)
@@ -92,7 +97,13 @@ class ActiveLearner:
             AnswerConflict: answered already, or an instance of a negative bag.
         """
         given = [Answer(_instance(key), AnswerValue.of(value)) for key, value in answers.items()]
+        known = set(self.labels.contradicted)
         self._state = absorb(self._state, given)
+        for bag in self.labels.contradicted:
+            if bag not in known:
+                warn(
+                    f"every instance of positive bag {bag!r} is answered negative now: its label or an answer is wrong"
+                )
 
     def undo(self, instance: InstanceId | tuple[str, int]) -> None:
         """Take the answer about an instance back; it may be asked again."""
@@ -103,6 +114,24 @@ class ActiveLearner:
         if bags is None:
             return score(self.model, self.bags, self.labels)
         return score(self.model, bags)
+
+    def ranking(self) -> list[InstanceId]:
+        """Return the instances of the positive training bags that may be positive, the likeliest first.
+
+        First come those answered positive and those that must be, by score, then the unanswered and the skipped ones,
+        by score.  Those answered negative are left out.
+        """
+        state, f = self.labels.state, self.score().f
+        known = np.isin(state, (LabelState.POSITIVE, LabelState.IMPLIED))
+        in_positive_bag = np.isin(self.bags.index.bag_of, self.bags.index.positive)
+        order = np.lexsort((-f, ~known))
+        listed = order[(in_positive_bag & (state != LabelState.NEGATIVE))[order]]
+        return [self.bags.index.instance(int(position)) for position in listed]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the newest model's training, such as a k above the size of some bags."""
+        return () if self._state.model is None else self._state.model.history.warnings
 
     @property
     def model(self) -> TrainedModel:
@@ -152,11 +181,10 @@ class ActiveLearner:
             include_bags: whether to write the features too; without them, and where the bags lie in a
                 store of their own, `load` needs ``bags``.
         """
-        bags = self.bags if isinstance(self.bags, Bags) and include_bags else None
         groups = self._trainer.groups
         numbers: dict[object, int] = {}
         numbered = None if groups is None else [numbers.setdefault(group, len(numbers)) for group in groups]
-        save_learner(Path(path), bags, self.bags.index, self.recipe, self._state, numbered)
+        save_learner(Path(path), self.bags, include_bags, self.recipe, self._state, numbered)
 
     @classmethod
     def load(

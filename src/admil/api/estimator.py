@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -10,10 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
 
 from admil.bags import Answer, AnswerValue, BagIndex, Bags, BagSource, InstanceId, IntArray, LabelBook
-from admil.errors import AnswerConflict, InvalidInput, NotFitted, UnknownInstance
+from admil.errors import AnswerConflict, InvalidInput, NotFitted
 from admil.functional import Robustness
 from admil.losses import Drbl
 from admil.training import TrainedModel, TrainingRecipe, fit, score
@@ -31,8 +32,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
     another `BagSource`, which holds its labels itself.  Works in `cross_val_score`,
     `GridSearchCV` and `clone`.  Parameters left at None are taken from ``recipe``.
 
-    Bag probabilities are calibrated on bags that members of the ensemble held out of their training,
-    where there are at least five of each class; `predict` cuts them at one half.
+    Bag probabilities are calibrated on bags that members of the ensemble held out of their training, where
+    there are at least five of each class; else they are shifted so that as many training bags are predicted
+    positive as are.  `predict` cuts them at one half.
 
     Args:
         effective: instances that share the weight of a positive bag, k of `Robustness.effective`.
@@ -41,13 +43,14 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         max_steps: optimizer steps at most.
         dropout: share of hidden units dropped while training.
         recipe: everything else; a `TrainingRecipe`, None for the default one.
-        random_state: seed of everything random.
+        random_state: seed of everything random; None draws one, a NumPy ``RandomState`` is drawn from.
         device: where to train.
 
     Attributes:
         model_: the trained model.
         classes_: the two labels, as they were given.
         n_features_in_: features of an instance.
+        notes_: what a user should know of the training, such as a k above the size of some bags.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         max_steps: int | None = None,
         dropout: float | None = None,
         recipe: TrainingRecipe | None = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
         device: str = "cpu",
     ) -> None:
         self.effective = effective
@@ -74,7 +77,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self,
         X: Sequence[ArrayLike] | BagSource,
         y: ArrayLike | None = None,
-        instance_labels: Mapping[tuple[int, int], Any] | Sequence[Sequence[Any] | None] | None = None,
+        instance_labels: Sequence[Sequence[Any] | None] | None = None,
         groups: Sequence[object] | None = None,
     ) -> Self:
         """Train on bags and, where there are any, instance labels.
@@ -82,18 +85,18 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         Args:
             X: (n_i, D) arrays, or a `BagSource`.
             y: one label per bag; None where ``X`` holds them.
-            instance_labels: known instances: by (bag number, index), or a list with, for every bag,
-                None or one value per instance.  A value is true, false, or None or nan for unknown.
+            instance_labels: known instances: for every bag, None or one value per instance.  A value is true,
+                false, or None or nan for unknown.  `cross_val_score` cuts this list up with the bags.
             groups: one per bag; a group is never split between training and held-out bags.
         """
-        if isinstance(self.random_state, bool) or not isinstance(self.random_state, int | np.integer):
-            raise InvalidInput(f"random_state is a whole number, got {self.random_state!r}", self.random_state)
+        seed = _seed(self.random_state)
         bags, given = _labelled(X, y)
         labels = LabelBook(bags.index).extended(_answers(bags.index, instance_labels))
-        generator = torch.Generator().manual_seed(int(self.random_state))
+        generator = torch.Generator().manual_seed(seed)
         self.model_: TrainedModel = fit(self._recipe(), bags, labels, generator, self.device, groups)
         self.classes_ = np.unique(given)
         self.n_features_in_ = bags.width
+        self.notes_ = self.model_.history.warnings
         self._calibration = _calibration(self.model_, bags)
         return self
 
@@ -123,7 +126,10 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return [self.classes_[(scores > 0.5).astype(int)] for scores in self.score_instances(X)]
 
     def _recipe(self) -> TrainingRecipe:
-        recipe = self.recipe or TrainingRecipe()
+        recipe: object = TrainingRecipe() if self.recipe is None else self.recipe
+        if not isinstance(recipe, TrainingRecipe):
+            hint = "; give its training field" if hasattr(recipe, "training") else ""
+            raise InvalidInput(f"recipe is a TrainingRecipe or None, got {type(recipe).__name__}{hint}", recipe)
         named = {name: getattr(self, name) for name in ("members", "learning_rate", "max_steps", "dropout")}
         changes = {name: value for name, value in named.items() if value is not None}
         if self.effective is not None:
@@ -132,8 +138,24 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
     def _fitted_calibration(self) -> tuple[float, float]:
         if not hasattr(self, "_calibration"):
-            raise NotFitted("this BagClassifier has not been fitted; call fit(X, y) first")
+            raise _NotFitted("this BagClassifier has not been fitted; call fit(X, y) first")
         return self._calibration
+
+
+class _NotFitted(NotFitted, NotFittedError):  # type: ignore[misc]  # scikit-learn has no types
+    """Caught by who catches scikit-learn's errors."""
+
+
+def _seed(random_state: object) -> int:
+    """Return the seed that scikit-learn's ``random_state`` stands for."""
+    if random_state is None or isinstance(random_state, np.random.RandomState):
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if whole and 0 <= random_state < 2**63:  # type: ignore[operator]  # a whole number, as was just asked
+        return int(random_state)  # type: ignore[call-overload, no-any-return]
+    raise InvalidInput(
+        f"random_state is a whole number from 0 up, a RandomState or None, got {random_state!r}", random_state
+    )
 
 
 def _as_source(X: Sequence[ArrayLike] | BagSource) -> BagSource:
@@ -154,49 +176,36 @@ def _labelled(X: Sequence[ArrayLike] | BagSource, y: ArrayLike | None) -> tuple[
     return X, X.index.labels
 
 
-def _answers(
-    index: BagIndex, known: Mapping[tuple[int, int], Any] | Sequence[Sequence[Any] | None] | None
-) -> list[Answer]:
+def _answers(index: BagIndex, known: Sequence[Sequence[Any] | None] | None) -> list[Answer]:
     """Return answers about instances of positive bags; those of negative bags may only repeat the label."""
     answers = []
     assert index.labels is not None
-    for (bag, i), value in _pairs(index.sizes, known):
-        answer = _instance_answer(bag, i, value)
-        if answer is None:
-            continue
-        if index.labels[bag] == 1:
-            answers.append(Answer(InstanceId(index.ids[bag], i), answer))
-        elif answer is AnswerValue.POSITIVE:
-            raise AnswerConflict(f"instance {i} of bag {bag} is labelled positive but the bag negative", (bag, i))
+    for bag, values in enumerate(_per_bag(index.sizes, known)):
+        for i, value in enumerate(values):
+            answer = _instance_answer(bag, i, value)
+            if answer is None:
+                continue
+            if index.labels[bag] == 1:
+                answers.append(Answer(InstanceId(index.ids[bag], i), answer))
+            elif answer is AnswerValue.POSITIVE:
+                raise AnswerConflict(f"instance {i} of bag {bag} is labelled positive but the bag negative", (bag, i))
     return answers
 
 
-def _pairs(
-    sizes: IntArray, known: Mapping[tuple[int, int], Any] | Sequence[Sequence[Any] | None] | None
-) -> list[tuple[tuple[int, int], Any]]:
+def _per_bag(sizes: IntArray, known: Any) -> list[Sequence[Any]]:
     if known is None:
         return []
-    if isinstance(known, Mapping):
-        return [(_bag_and_index(key, sizes), value) for key, value in known.items()]
+    if isinstance(known, Mapping) or not hasattr(known, "__len__"):
+        raise InvalidInput(
+            f"instance_labels are a list with None or one value per instance for every bag, got {type(known).__name__}",
+            known,
+        )
     if len(known) != len(sizes):
         raise InvalidInput(f"instance_labels need one entry per bag: {len(sizes)} bags, {len(known)} entries")
-    pairs = []
     for bag, values in enumerate(known):
         if values is not None and len(values) != sizes[bag]:
             raise InvalidInput(f"bag {bag} has {sizes[bag]} instances but {len(values)} instance labels", bag)
-        pairs += [((bag, i), value) for i, value in enumerate(values if values is not None else ())]
-    return pairs
-
-
-def _bag_and_index(key: Any, sizes: IntArray) -> tuple[int, int]:
-    try:
-        bag, i = map(operator.index, key)
-    except (TypeError, ValueError):
-        raise InvalidInput(f"an instance is named by (bag number, index), got {key!r}", key) from None
-    if not (0 <= bag < len(sizes) and 0 <= i < sizes[bag]):
-        there = f"bag {bag} has {sizes[bag]} instances" if 0 <= bag < len(sizes) else f"there are {len(sizes)} bags"
-        raise UnknownInstance(f"there is no instance {i} of bag {bag}: {there}, counted from 0", key)
-    return bag, i
+    return [() if values is None else values for values in known]
 
 
 def _instance_answer(bag: int, i: int, value: Any) -> AnswerValue | None:
@@ -208,16 +217,24 @@ def _instance_answer(bag: int, i: int, value: Any) -> AnswerValue | None:
 
 
 def _calibration(model: TrainedModel, bags: BagSource) -> tuple[float, float]:
-    """Fit (slope, shift) of bag probabilities on the logits of held-out bags; (1, 0) where too few are."""
+    """Return (slope, shift) of bag probabilities, fitted on the logits of held-out bags where there are enough."""
     held_out = model.history.held_out_scores
-    labels = np.array([bags.index.labels[bags.index.number(bag)] for bag in held_out])  # type: ignore[index]
+    assert bags.index.labels is not None
+    labels = np.array([bags.index.labels[bags.index.number(bag)] for bag in held_out])
     if min((labels == 1).sum(), (labels == 0).sum()) < _LEAST_FOR_CALIBRATION:
-        return 1.0, 0.0
+        return 1.0, -_cut(model, bags)
     logits = np.array(list(held_out.values()))
     centre, width = logits.mean(), max(logits.std(), 1e-12)
     line = LogisticRegression().fit(((logits - centre) / width)[:, None], labels)
     slope = max(float(line.coef_[0, 0]), 1e-3)  # the order of bags is the model's, whatever the fit says
     return slope / width, float(line.intercept_[0]) - slope * centre / width
+
+
+def _cut(model: TrainedModel, bags: BagSource) -> float:
+    """Return the logit above which as many training bags lie as are positive."""
+    descending = np.sort([_logit(scores.max()) for scores in score(model, bags).split()])[::-1]
+    positive = len(bags.index.positive)
+    return float(descending[positive - 1 : positive + 1].mean())
 
 
 def _logit(probability: float) -> float:

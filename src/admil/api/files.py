@@ -12,10 +12,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import torch
-from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
@@ -26,6 +25,8 @@ from admil.errors import CorruptFile, InvalidInput
 from admil.learner import LearnerState, Recipe, RoundRecord
 from admil.models import ModuleEnsemble, Scaling
 from admil.sampling import BuiltinSampler, Sampler
+from admil.settings import Settings
+from admil.store import BagStore
 from admil.store.documents import read_document, write_bytes, write_document
 from admil.training import Check, ModuleMaker, TrainedModel, TrainingHistory, TrainingRecipe, build_scorer
 
@@ -34,6 +35,7 @@ __all__ = ["features_of_model", "load_learner", "load_model", "save_learner", "s
 _LEARNER = "learner.json"
 _MODEL = "model.json"
 _VERSION = 1
+_S = TypeVar("_S", bound=Settings)
 _BUILTIN_SAMPLERS = get_args(get_args(BuiltinSampler)[0])
 
 
@@ -69,9 +71,9 @@ def load_model(folder: str | Path, module: nn.Module | ModuleMaker | None = None
 
 
 def save_learner(
-    folder: Path, bags: Bags | None, index: BagIndex, recipe: Recipe, state: LearnerState, groups: list[int] | None
+    folder: Path, bags: BagSource, with_bags: bool, recipe: Recipe, state: LearnerState, groups: list[int] | None
 ) -> None:
-    """Write a learner's state; ``bags`` None leaves the bags out."""
+    """Write a learner's state, and its bags where they are to be written and lie in memory."""
     folder.mkdir(parents=True, exist_ok=True)
     content: dict[str, Any] = {
         "recipe": _recipe_to_json(recipe),
@@ -82,8 +84,9 @@ def save_learner(
         "query": None if state.query is None else asdict(state.query),
         "history": [asdict(record) for record in state.history],
         "groups": groups,
-        "index": _index_digest(index),
-        "bags": None if bags is None else _write_bags(bags, folder),
+        "index": _index_digest(bags.index),
+        "digest": _digest(bags),
+        "bags": _write_bags(bags, folder) if with_bags and isinstance(bags, Bags) else None,
         "model": None if state.model is None else _model_to_json(state.model, folder),
     }
     _write_document(folder / _LEARNER, "admil-learner", content)
@@ -105,6 +108,7 @@ def load_learner(
         model = None if content["model"] is None else _model_from_json(content["model"], folder, module)
         if model is not None and model.width != bags.width:
             raise InvalidInput(f"{folder} was saved with bags of {model.width} features, these have {bags.width}")
+        _check_same(content["digest"], bags, folder)
         state = LearnerState(
             seed=content["seed"],
             labels=labels,
@@ -139,7 +143,7 @@ def _model_from_json(content: Mapping[str, Any], folder: Path, module: nn.Module
         state = load_tensors(data)
     except SafetensorError as error:
         raise CorruptFile(f"{folder / content['weights']['file']} is no safetensors file: {error}") from error
-    recipe = TrainingRecipe.model_validate(content["recipe"])
+    recipe = _settings(TrainingRecipe, content["recipe"])
     scaling = Scaling(content["scaling"], state["shift"], state["factor"])
     scorer = build_scorer(recipe, len(scaling.shift), scaling, None, module)
     try:
@@ -168,7 +172,15 @@ def _recipe_from_json(content: dict[str, Any], sampler: Sampler | None) -> Recip
         written = sampler
     elif "own" in written:
         raise InvalidInput(f"the recipe used a sampler of your own, {written['own']}; pass sampler=… to load it")
-    return Recipe.model_validate({**content, "sampler": written})
+    return _settings(Recipe, {**content, "sampler": written})
+
+
+def _settings(kind: type[_S], content: Mapping[str, Any]) -> _S:
+    """Read settings of a document; what does not fit is damage, not the caller's input."""
+    try:
+        return kind.model_validate(content)
+    except InvalidInput as error:
+        raise ValueError(str(error)) from None
 
 
 def _query_from_json(content: dict[str, Any] | None) -> Query | None:
@@ -215,6 +227,19 @@ def _index_digest(index: BagIndex) -> str:
     return hashlib.sha256(json.dumps([index.ids, index.offsets.tolist(), labels]).encode()).hexdigest()
 
 
+def _digest(bags: BagSource) -> dict[str, str] | None:
+    """Return a checksum of the bags, by where they lie: a store's is another than that of its copy in memory."""
+    if not isinstance(bags, Bags | BagStore):
+        return None
+    return {type(bags).__name__: bags.digest}
+
+
+def _check_same(before: dict[str, str] | None, bags: BagSource, folder: Path) -> None:
+    now = _digest(bags)
+    if before is not None and now is not None and before.keys() == now.keys() and before != now:
+        raise InvalidInput(f"these are not the bags that {folder} was saved with: their features differ")
+
+
 def _read_checked(folder: Path, entry: Mapping[str, str]) -> bytes:
     path = folder / entry["file"]
     if not path.is_file():
@@ -257,7 +282,7 @@ class _clear_errors:  # noqa: N801  # a context manager reads like a function
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, KeyError | TypeError | IndexError | ValidationError) or (
+        if isinstance(error, KeyError | TypeError | IndexError) or (
             type(error) is ValueError  # an AdmilError is a ValueError too and already clear
         ):
             raise CorruptFile(f"{self.path} is damaged: {error!r}; restore it from a copy", self.path) from error

@@ -17,10 +17,11 @@ from torch import Generator
 
 from admil.api.files import features_of_model, load_model, save_model
 from admil.bags import Scores
+from admil.device import usable_device
 from admil.errors import InvalidInput
 from admil.store import BagStore
 from admil.store.documents import moved_in
-from admil.training import Progress, TrainedModel, TrainingInterrupted, TrainingRecipe, fit, score, usable_device
+from admil.training import Progress, TrainedModel, TrainingInterrupted, TrainingRecipe, fit, score
 
 __all__ = ["StoreScores", "fit_store", "score_store", "training_bags"]
 

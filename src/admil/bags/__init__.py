@@ -3,6 +3,7 @@
 from admil.bags.data import BagBatch, Bags, BagSource
 from admil.bags.index import BagIndex, InstanceId, IntArray
 from admil.bags.labels import Answer, AnswerValue, LabelBook, LabelState
+from admil.bags.numbers import as_tensor
 from admil.bags.query import FloatArray, Need, Query, QueryItem, Scores
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "Query",
     "QueryItem",
     "Scores",
+    "as_tensor",
 ]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,9 +15,13 @@ import torch
 from torch import Tensor
 
 from admil.bags.index import BagIndex, IntArray
+from admil.bags.numbers import as_tensor
 from admil.errors import InvalidInput
 
 __all__ = ["BagBatch", "BagSource", "Bags"]
+
+_ENTRIES = 2**22
+"""Features hashed together."""
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -94,32 +102,36 @@ class Bags:
         """
         if dtype not in _FLOATS:
             raise InvalidInput(f"features are kept as floating point, not {dtype}; use torch.float32", dtype)
-        given = None if ids is None else tuple(map(str, ids))
+        given = None if ids is None else tuple(map(str, _listed(ids, "ids")))
         if offsets is None:
-            parts = [_as_rows(part, number, given) for number, part in enumerate(data)]
+            parts = [_as_rows(part, number, given) for number, part in enumerate(_listed(data, "arrays"))]
             names = _names(given, len(parts))
-            features = _stack(parts, names).to(dtype)
+            came = _stack(parts, names)
             starts = np.cumsum([0] + [len(part) for part in parts], dtype=np.int64)
         else:
             starts = _as_offsets(offsets)
             names = _names(given, len(starts) - 1)
-            features = _as_rows(data, None, None).to(dtype)
-        index = BagIndex(names, starts, None if labels is None else _as_labels(labels, names))
+            came = _as_rows(data, None, None)
+        index = BagIndex(names, starts, None if labels is None else _as_labels(_listed(labels, "labels"), names))
+        features = came.to(dtype, copy=offsets is not None)  # what is the caller's stays the caller's
         if len(features) != index.n_instances:
             raise InvalidInput(
                 f"the last offset must be the number of instances: data has {len(features)} rows, "
                 f"offsets end at {index.n_instances}"
             )
-        _check_finite(features, index)
+        _check_finite(features, came, index)
         return cls(index, features)
 
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getitem__(self, bag: str) -> Tensor:
-        """Return the (n, D) features of the bag with this id."""
-        number = self.index.number(bag)
+    def __getitem__(self, bag: str | int) -> Tensor:
+        """Return the (n, D) features of the bag with this id, or of this number."""
+        number = self.index.numbered(bag)
         return self.features[self.index.offsets[number] : self.index.offsets[number + 1]]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[number] for number in range(len(self)))
 
     def __repr__(self) -> str:
         known = "unlabelled" if self.labels is None else f"{len(self.index.positive)} positive"
@@ -144,6 +156,16 @@ class Bags:
     def in_memory(self) -> bool:
         """True."""
         return True
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over the ids, labels, sizes and features of these bags."""
+        labels = None if self.labels is None else self.labels.tolist()
+        about = [str(self.features.dtype), self.ids, self.index.offsets.tolist(), labels]
+        digest = hashlib.sha256(json.dumps(about).encode())
+        for rows in torch.split(self.features, max(1, _ENTRIES // self.width)):
+            digest.update(rows.cpu().contiguous().view(torch.uint8).numpy().data)
+        return digest.hexdigest()
 
     def gather(self, bags: IntArray, out: Tensor | None = None) -> BagBatch:
         """Read whole bags; see `BagSource.gather`."""
@@ -170,17 +192,21 @@ class Bags:
         return Bags(index, self.rows(self.index.positions(np.asarray(bags))))
 
 
+def _listed(values: Any, what: str) -> list[Any]:
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes) and getattr(values, "ndim", 1) > 0:
+        return list(values)
+    raise InvalidInput(f"expected a list of {what}, one per bag, got {type(values).__name__}", values)
+
+
 def _as_rows(part: Any, number: int | None, names: tuple[str, ...] | None) -> Tensor:
     where = "the features" if number is None else f"bag {_name(names, number)!r}"
     try:
-        if hasattr(part, "toarray"):  # SciPy sparse
-            part = part.toarray()
-        rows = part.detach().cpu().to_dense() if isinstance(part, Tensor) else torch.from_numpy(np.array(part))
-        if rows.ndim == 2 and rows.shape[1] > 0 and not rows.is_complex():
+        rows = as_tensor(part)
+        if rows.ndim == 2 and rows.shape[1] > 0:
             return rows
         came = f"an array of shape {tuple(rows.shape)} and type {rows.dtype}"
-    except (TypeError, ValueError):
-        came = f"{type(part).__name__} that is no rectangular array of numbers"
+    except TypeError as error:
+        came = str(error)
     raise InvalidInput(f"{where}: expected a (n, D) array of numbers, one row per instance, got {came}", number)
 
 
@@ -240,16 +266,25 @@ def _as_label(value: Any, number: int, names: tuple[str, ...]) -> int:
     return int(label)
 
 
-def _check_finite(features: Tensor, index: BagIndex) -> None:
+def _check_finite(features: Tensor, came: Tensor, index: BagIndex) -> None:
     # a sum is finite unless an entry is not (or the sum overflows, which the second look settles)
     if bool(torch.isfinite(features.sum(dtype=torch.float64))):
         return
     bad = (~torch.isfinite(features)).any(1).nonzero()
-    if len(bad):
-        instance = index.instance(int(bad[0]))
-        column = int((~torch.isfinite(features[bad[0, 0]])).nonzero()[0])
+    if not len(bad):
+        return
+    row = int(bad[0])
+    instance = index.instance(row)
+    column = int((~torch.isfinite(features[row])).nonzero()[0])
+    value = came[row, column].item()
+    if math.isfinite(value):
         raise InvalidInput(
-            f"features must be finite: instance {instance} has {features[bad[0, 0], column].item()} in column {column}"
-            f" ({len(bad)} such instances); replace or drop them",
+            f"instance {instance} has {value:g} in column {column}, too large for {str(features.dtype)[6:]}; "
+            "scale it, or keep a wider type (dtype=…)",
             instance,
         )
+    raise InvalidInput(
+        f"features must be finite: instance {instance} has {value} in column {column}"
+        f" ({len(bad)} such instances); replace or drop them",
+        instance,
+    )

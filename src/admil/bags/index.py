@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,9 @@ class InstanceId:
 
     bag: str
     index: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bag", str(self.bag))  # ids are texts; numbers that were given as ids became texts
 
     def __str__(self) -> str:
         return f"{self.bag}[{self.index}]"
@@ -104,6 +108,15 @@ class BagIndex:
         except KeyError:
             known = ", ".join(map(repr, self.ids[:3]))
             raise UnknownInstance(f"there is no bag {bag!r} among these {len(self)} ({known}, …)", bag) from None
+
+    def numbered(self, bag: str | int) -> int:
+        """Return the number of a bag that is named by its id or by its number."""
+        if isinstance(bag, str):
+            return self.number(bag)
+        number = operator.index(bag)
+        if not 0 <= number < len(self):
+            raise UnknownInstance(f"there is no bag number {number}: there are {len(self)} bags, counted from 0", bag)
+        return number
 
     def position(self, instance: InstanceId) -> int:
         """Return the position of an instance."""

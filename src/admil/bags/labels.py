@@ -96,7 +96,12 @@ class LabelBook:
             AnswerConflict: an instance of a negative bag, or one answered before (a skipped one may
                 still be answered); retract first.
         """
-        return LabelBook(self.index, self.answers + tuple(answers))
+        added = tuple(answers)
+        current = MappingProxyType(self._folded(dict(self.current), added))
+        book = LabelBook(self.index)
+        object.__setattr__(book, "answers", self.answers + added)  # not folded from the first answer on again
+        object.__setattr__(book, "current", current)
+        return book
 
     def retracted(self, instance: InstanceId) -> LabelBook:
         """Return the book with the answer about this instance taken back."""
@@ -140,6 +145,13 @@ class LabelBook:
         confirmed = np.zeros(len(self.index), dtype=bool)
         confirmed[self.index.bag_of[self.positives]] = True
         return confirmed
+
+    @cached_property
+    def found(self) -> NDArray[np.bool_]:
+        """(B,) True for bags with an instance that was answered positive; what is implied nobody found."""
+        found = np.zeros(len(self.index), dtype=bool)
+        found[self.index.bag_of[self.state == LabelState.POSITIVE]] = True
+        return found
 
     @cached_property
     def candidates(self) -> NDArray[np.bool_]:

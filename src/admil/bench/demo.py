@@ -112,7 +112,7 @@ def as_report(result: DemoResult, next_command: str) -> Report:
             f"Ceiling: the best supervised fit to every training picture's label, chosen by cross-validation "
             f"on training bags ({names}). It is a reference, not a bound."
         ),
-        rows=tuple(row for method, trials in result.trials.items() for row in rows_of(method, trials)),
+        rows=tuple(row for method, trials in result.trials.items() for row in rows_of(method, trials, result.ceilings)),
         bags=_hardest_bags(shown, train),
         asked=_gallery(shown, train),
         facts=(
@@ -155,9 +155,10 @@ def as_json(result: DemoResult) -> dict[str, Any]:
                         "positive_bag_share": row.positive_bag_share,
                         "ap_mean": row.average_precision,
                         "ap_sd": row.deviation,
+                        "gap_closed": row.gap_closed,
                         "ap_seeds": [trial.rounds[row.round].average_precision for trial in trials],
                     }
-                    for row in rows_of(method, trials)
+                    for row in rows_of(method, trials, result.ceilings)
                 ],
                 **_mean_sd("area_", areas[method]),
                 "area_seeds": areas[method].tolist(),
@@ -170,9 +171,11 @@ def as_json(result: DemoResult) -> dict[str, Any]:
     }
 
 
-def rows_of(method: str, trials: Sequence[TrialResult]) -> list[RoundRow]:
+def rows_of(method: str, trials: Sequence[TrialResult], ceilings: Sequence[Ceiling]) -> list[RoundRow]:
     """Return the table's lines of one method, means over its trials."""
     rows = []
+    passive = float(np.mean([trial.rounds[0].average_precision for trial in trials]))
+    gap = float(np.mean([ceiling.average_precision for ceiling in ceilings])) - passive
     for number, results in enumerate(zip(*(trial.rounds for trial in trials), strict=False)):
         quality = np.array([r.average_precision for r in results])
         rows.append(
@@ -183,7 +186,8 @@ def rows_of(method: str, trials: Sequence[TrialResult]) -> list[RoundRow]:
                 positives=float(np.mean([r.positives for r in results])),
                 positive_bag_share=float(np.mean([r.positive_bag_share for r in results])),
                 average_precision=float(quality.mean()),
-                deviation=float(quality.std(ddof=1)) if len(quality) > 1 else 0.0,
+                deviation=_deviation(quality),
+                gap_closed=(float(quality.mean()) - passive) / gap if gap > 0 else None,
             )
         )
     return rows
@@ -199,9 +203,13 @@ def _area(trial: TrialResult) -> float:
     return area_under_curve([r.answers for r in trial.rounds], [r.average_precision for r in trial.rounds])
 
 
-def _mean_sd(prefix: str, values: FloatArray) -> dict[str, float]:
-    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return {f"{prefix}mean": float(values.mean()), f"{prefix}sd": deviation}
+def _mean_sd(prefix: str, values: FloatArray) -> dict[str, float | None]:
+    return {f"{prefix}mean": float(values.mean()), f"{prefix}sd": _deviation(values)}
+
+
+def _deviation(values: FloatArray) -> float | None:
+    """Return the standard deviation over seeds; None for one seed."""
+    return float(values.std(ddof=1)) if len(values) > 1 else None
 
 
 def _interval(differences: FloatArray) -> dict[str, float | None]:

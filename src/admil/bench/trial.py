@@ -105,7 +105,7 @@ def _result(
     return RoundResult(
         answers=len(answered),
         positives=sum(value.value == "positive" for value in answered),
-        positive_bag_share=metrics.positive_bag_share(task.train.labels, labels.confirmed),
+        positive_bag_share=metrics.positive_bag_share(task.train.labels, labels.found),
         average_precision=metrics.average_precision(task.test_truth.positive, test.f),
         bag_auroc=metrics.auroc(task.test.labels, np.array([f.max() for f in test.split()])),
         held_out_auroc=learner.model.history.held_out_auroc,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Callable
 from typing import Annotated
 
@@ -50,16 +54,39 @@ for command in _ON_STORES:
 
 
 def main() -> None:
-    """Run the command line; an error is one sentence, Ctrl-C a quiet exit."""
+    """Run the command line; an error is one sentence, Ctrl-C a quiet exit, and no traceback is ever shown."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no ± shall show the rest
     try:
         app(standalone_mode=True)
+    except SystemExit as stop:
+        if _by_a_key(stop):
+            Console(stderr=True).print("interrupted")
+        raise
+    except BrokenPipeError:  # whoever reads what is printed has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except AdmilError as error:
         _fail(str(error))
+    except MemoryError as error:
+        _fail(f"there is not enough memory for this ({error or 'no size is known'}); ask for less")
     except OSError as error:
         _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted")
-        sys.exit(130)
+    except Exception as error:
+        _fail(f"this is a fault of admil ({type(error).__name__}: {error}); please report it with {_written_down()}")
+
+
+def _by_a_key(stop: SystemExit) -> bool:
+    """Tell whether a command was ended by Ctrl-C and has said nothing of it itself."""
+    return stop.__context__ is not None and isinstance(stop.__context__.__cause__, KeyboardInterrupt)
+
+
+def _written_down() -> str:
+    """Write the traceback of the error at hand into a file; return its path."""
+    with tempfile.NamedTemporaryFile("w", prefix="admil-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        file.write(f"admil {admil.__version__}: {' '.join(sys.argv[1:])}\n{traceback.format_exc()}")
+    return file.name
 
 
 def _fail(message: str) -> None:

@@ -17,6 +17,7 @@ from admil.bags import InstanceId
 from admil.bench import METHODS, Demo, DemoResult, RoundResult, as_json, as_report, measure_speed, rows_of, run_demo
 from admil.cli.program import program
 from admil.cli.progress import progress_bars
+from admil.cli.wording import counted
 from admil.datasets import DigitBags, digits
 from admil.learner import Recipe
 from admil.metrics import average_precision
@@ -29,7 +30,7 @@ __all__ = ["ask", "demo", "speed"]
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for report.html and the PNGs.")] = Path("admil-demo"),
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds: each has its own bags and networks.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Seeds: each has its own bags and networks.")] = 3,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of questions.")] = 5,
     budget: Annotated[int, typer.Option(min=1, help="Questions a round.")] = 20,
 ) -> None:
@@ -40,13 +41,13 @@ def demo(
     _check_folder(out)
     console.print(
         f"Bags of handwritten digits, labelled only [b]has an 8[/b] or [b]has none[/b]. "
-        f"{len(METHODS)} samplers ask {rounds} x {budget} questions on {seeds} seeds."
+        f"{len(METHODS)} samplers ask {rounds} x {budget} questions on {counted(seeds, 'seed')}."
     )
     result = _run_with_progress(plan, console)
+    (out / "results.json").write_text(json.dumps(as_json(result), indent=1), encoding="utf-8")
+    page = write_report(as_report(result, f"{program()} ask"), out)
     console.print(_rounds_table(result))
     console.print(_ceiling_line(result))
-    page = write_report(as_report(result, f"{program()} ask"), out)
-    (out / "results.json").write_text(json.dumps(as_json(result), indent=1), encoding="utf-8")
     console.print(f"Report: [b]{page}[/b]  (beside it: curves.png, p-f.png, results.json)")
     console.print(f"Next, answer the questions yourself: [b]{program()} ask[/b]")
 
@@ -72,8 +73,8 @@ def ask(
 
 
 def speed(
-    repeats: Annotated[int, typer.Option(min=1, help="Timed steps a side; the median counts.")] = 15,
-    threads: Annotated[int, typer.Option(min=0, help="Threads of torch; 0 leaves its default.")] = 0,
+    repeats: Annotated[int, typer.Option(min=1, max=10_000, help="Timed steps a side; the median counts.")] = 15,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="Threads of torch; 0 leaves its default.")] = 0,
 ) -> None:
     """Time a training step against a plain one, as ratios within this run."""
     if threads:
@@ -163,21 +164,27 @@ def _run_with_progress(plan: Demo, console: Console) -> DemoResult:
 
 
 def _rounds_table(result: DemoResult) -> Table:
-    table = Table(title="Means over seeds; AP of test instances in %, ± sd", title_justify="left")
-    for name in ("method", "round", "answers", "positives", "TP bags", "instance AP"):
+    title = "Means over seeds. AP: of test instances, in %, ± sd. Gap: how much of the way from passive to the ceiling."
+    table = Table(title=title, title_justify="left")
+    for name in ("method", "round", "answers", "positives", "TP bags", "AP", "gap"):
         table.add_column(name, justify="left" if name == "method" else "right")
     for method, trials in result.trials.items():
-        for row in rows_of(method, trials):
+        for row in rows_of(method, trials, result.ceilings):
             table.add_row(
                 method if row.round == 0 else "",
                 "passive" if row.round == 0 else str(row.round),
                 f"{row.answers:.0f}",
                 f"{row.positives:.1f}",
                 f"{100 * row.positive_bag_share:.0f} %",
-                f"{100 * row.average_precision:.1f} ± {100 * row.deviation:.1f}",
+                f"{100 * row.average_precision:.1f}" + _spread(row.deviation),
+                "" if row.gap_closed is None else f"{100 * row.gap_closed:.0f} %",
             )
         table.add_section()
     return table
+
+
+def _spread(deviation: float | None) -> str:
+    return "" if deviation is None else f" ± {100 * deviation:.1f}"
 
 
 def _ceiling_line(result: DemoResult) -> str:

@@ -1,7 +1,7 @@
 """Pure tensor maths on padded scores (..., N) with a mask: the part that reads like the paper."""
 
 from admil.functional.margins import pair_margins, pairwise_hinge
-from admil.functional.ragged import Padding
+from admil.functional.ragged import BagFunction, Padding, SizeClasses
 from admil.functional.robust import robust_score, robust_weights
 from admil.functional.robustness import Robustness
 from admil.functional.scores import (
@@ -15,8 +15,10 @@ from admil.functional.scores import (
 from admil.functional.uncertainty import bag_posterior, disagreement, entropy, gini, miu
 
 __all__ = [
+    "BagFunction",
     "Padding",
     "Robustness",
+    "SizeClasses",
     "bag_posterior",
     "disagreement",
     "entropy",

@@ -38,6 +38,7 @@ def robust_weights(scores: Tensor, mask: Tensor | None = None, robustness: Robus
         no gradient (see `robust_score`); those of the softmax do.
     """
     robustness = robustness or Robustness.effective(2)
+    scores = _real(scores)
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
     if robustness.family == "softmax":
         return torch.where(mask, torch.softmax(_from_best(scores, mask, _gamma(scores, robustness)), -1), 0.0)
@@ -58,11 +59,17 @@ def robust_score(scores: Tensor, mask: Tensor | None = None, robustness: Robustn
     tensor([0.7000])
     """
     robustness = robustness or Robustness.effective(2)
+    scores = _real(scores)
     mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
     if robustness.family == "softmax" and not robustness.through:
         return _log_mean_exp_score(scores, mask, _gamma(scores, robustness))
     weights = robust_weights(scores, mask, robustness)
     return (weights * torch.where(mask, scores, 0.0)).sum(-1)
+
+
+def _real(scores: Tensor) -> Tensor:
+    """Return whole numbers as real ones: weights are fractions."""
+    return scores if scores.is_floating_point() else scores.to(torch.get_default_dtype())
 
 
 def _wide(scores: Tensor) -> torch.dtype:

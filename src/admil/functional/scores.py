@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from admil.errors import InvalidInput
+
 __all__ = ["maximum_score", "mean_score", "softmax_mean_score", "theorem1_holds", "top_k_score", "variance_score"]
 
 
@@ -34,6 +36,8 @@ def top_k_score(scores: Tensor, mask: Tensor | None = None, k: int = 3) -> Tenso
     >>> top_k_score(torch.tensor([[0.2, 0.8, 0.6]]), k=2)
     tensor([0.7000])
     """
+    if k < 1:
+        raise InvalidInput(f"k is the number of largest scores, from 1 up, got {k!r}", k)
     mask = _full(scores, mask)
     top, order = scores.masked_fill(~mask, -torch.inf).topk(min(k, scores.shape[-1]), dim=-1)
     chosen = mask.gather(-1, order)
@@ -75,6 +79,8 @@ def theorem1_holds(scores: Tensor, mask: Tensor | None = None, lam: float = 0.01
     >>> theorem1_holds(torch.tensor([[0.1, 0.2], [0.5, 0.5]]), lam=1.0)
     tensor([True, True])
     """
+    if not lam >= 0:
+        raise InvalidInput(f"lambda is a radius, from 0 up, got {lam!r}", lam)
     mask = _full(scores, mask)
     wide = scores.detach().double() if scores.device.type != "mps" else scores.detach()
     best = torch.where(mask.any(-1), wide.masked_fill(~mask, -torch.inf).amax(-1), 0.0)

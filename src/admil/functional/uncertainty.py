@@ -35,15 +35,16 @@ def disagreement(member_probability: Tensor) -> Tensor:
 
 
 def miu(scores: Tensor, mask: Tensor, alpha: float = 2.5) -> Tensor:
-    """Return the MI uncertainty |dO/do_i| * 2 O (1 - O) of Settles, Craven and Ray, shape (..., N).
+    """Return the MI uncertainty dO/do_i * 2 O (1 - O) of Settles, Craven and Ray, shape (..., N).
 
-    O is `softmax_mean_score`; its derivative is w_i (1 + alpha (o_i - O)) with w = softmax(alpha o).
+    O is `softmax_mean_score`; its derivative is w_i (1 + alpha (o_i - O)) with w = softmax(alpha o), which is below 0
+    for instances far below their bag's score.
     """
     weights = torch.softmax((alpha * scores).masked_fill(~mask, -torch.inf), -1)
     weights, scores = torch.where(mask, weights, 0.0), torch.where(mask, scores, 0.0)
     bag = (weights * scores).sum(-1, keepdim=True)
     slope = weights * (1 + alpha * (scores - bag))
-    return slope.abs() * gini(bag)
+    return slope * gini(bag)
 
 
 def bag_posterior(scores: Tensor, candidates: Tensor, confirmed: Tensor) -> Tensor:

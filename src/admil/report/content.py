@@ -23,7 +23,11 @@ class Curve:
 
 @dataclass(frozen=True)
 class RoundRow:
-    """One line of the table of rounds, means over seeds."""
+    """One line of the table of rounds, means over seeds.
+
+    ``deviation`` is None for one seed; ``gap_closed``, the share of the way from passive to the ceiling, is None
+    where the ceiling does not lie above passive.
+    """
 
     method: str
     round: int
@@ -31,7 +35,8 @@ class RoundRow:
     positives: float
     positive_bag_share: float
     average_precision: float
-    deviation: float
+    deviation: float | None
+    gap_closed: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,14 +29,18 @@ def curves_figure(curves: Sequence[Curve], ceiling: NDArray[np.float64], quality
     axes = figure.add_subplot()
     for curve, colour, marker in zip(curves, _COLOURS, _MARKERS, strict=False):
         mean, deviation = curve.values.mean(0), _deviation(curve.values)
-        axes.fill_between(curve.answers, mean - deviation, mean + deviation, color=colour, alpha=0.13, linewidth=0)
+        for edge in (mean - deviation, mean + deviation):
+            axes.plot(curve.answers, edge, color=colour, alpha=0.4, linewidth=0.7)
+        axes.fill_between(curve.answers, mean - deviation, mean + deviation, color=colour, alpha=0.09, linewidth=0)
         axes.plot(curve.answers, mean, color=colour, marker=marker, markersize=5, linewidth=2, label=curve.method)
     if len(ceiling):
-        axes.axhline(float(ceiling.mean()), color=_GREY, linestyle=(0, (5, 3)), linewidth=1.4, label="ceiling")
+        middle, spread = float(ceiling.mean()), float(_deviation(ceiling[:, None])[0])
+        axes.axhspan(middle - spread, middle + spread, color=_GREY, alpha=0.1, linewidth=0)
+        axes.axhline(middle, color=_GREY, linestyle=(0, (5, 3)), linewidth=1.4, label="ceiling")
     axes.set_xlabel("answers")
     axes.set_ylabel(quality)
     axes.grid(axis="y", color="#e5e7eb", linewidth=0.8)
-    axes.legend(frameon=False, loc="lower right")
+    figure.legend(frameon=False, loc="outside lower center", ncols=len(curves) + 1)
     _bare(axes)
     return figure
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from admil.sampling.choice import Choice, Sampler, by_priority, checked_pool, query_of
+from admil.sampling.choice import Choice, Sampler, by_priority, checked_pool, query_of, tied_note
 from admil.sampling.pf import PF
 from admil.sampling.samplers import (
     EGL,
@@ -33,6 +33,7 @@ __all__ = [
     "by_priority",
     "checked_pool",
     "query_of",
+    "tied_note",
 ]
 
 BuiltinSampler = Annotated[

@@ -12,7 +12,7 @@ from torch import Generator
 from admil.bags import FloatArray, IntArray, LabelBook, Need, Query, QueryItem, Scores
 from admil.errors import InvalidInput
 
-__all__ = ["Choice", "Sampler", "by_priority", "checked_pool", "query_of"]
+__all__ = ["Choice", "Sampler", "by_priority", "checked_pool", "query_of", "tied_note"]
 
 Choice = tuple[int, str]
 """A position and the reason it was chosen."""
@@ -37,8 +37,16 @@ def by_priority(priority: FloatArray, pool: NDArray[np.bool_], count: int) -> In
     return positions[order[:count]]
 
 
-def query_of(choices: Sequence[Choice], scores: Scores, labels: LabelBook, budget: int) -> Query:
-    """Build the query of these choices, in order, and say why it is short if it is."""
+def tied_note(priority: FloatArray, pool: NDArray[np.bool_]) -> str:
+    """Say so where no priority is higher than another, so that the order of the bags decides; else ""."""
+    values = priority[pool]
+    if len(values) < 2 or values.min() < values.max():
+        return ""
+    return f"all {len(values)} candidates have the same priority: they are asked in the order of the bags"
+
+
+def query_of(choices: Sequence[Choice], scores: Scores, labels: LabelBook, budget: int, note: str = "") -> Query:
+    """Build the query of these choices, in order; it says why it is short if it is, and else ``note``."""
     rank = _ranks(scores, [position for position, _ in choices])
     items = tuple(
         QueryItem(
@@ -51,7 +59,7 @@ def query_of(choices: Sequence[Choice], scores: Scores, labels: LabelBook, budge
         )
         for position, reason in choices
     )
-    return Query(items, _note(len(items), int(labels.candidates.sum()), budget))
+    return Query(items, _note(len(items), int(labels.candidates.sum()), budget) or note)
 
 
 def checked_pool(scores: Scores, labels: LabelBook, budget: int) -> NDArray[np.bool_]:

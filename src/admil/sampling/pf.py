@@ -7,17 +7,18 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Generator
 
 from admil.bags import FloatArray, LabelBook, Need, Query, Scores
 from admil.functional import entropy
 from admil.sampling.choice import Choice, by_priority, checked_pool, query_of
+from admil.settings import Settings
 
 __all__ = ["PF"]
 
 
-class PF(BaseModel):
+class PF(Settings):
     """Explore difficult bags first, then ask by F-entropy.
 
     A positive bag is difficult if its highest unanswered score is at most ``difficult_below`` and no
@@ -34,8 +35,6 @@ class PF(BaseModel):
         per_bag: instances asked of a difficult bag (the paper's k).
         fill: ``entropy`` or ``short``.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["pf"] = "pf"
     difficult_below: float = Field(default=0.3, ge=0, le=1)

@@ -6,17 +6,19 @@ Ties go to the earlier position.  A new one is a class here with a ``kind``, lis
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Generator
 
 from admil.bags import FloatArray, LabelBook, LabelState, Need, Query, Scores
 from admil.errors import InvalidInput
-from admil.functional import Padding, bag_posterior, entropy, gini, miu
-from admil.sampling.choice import by_priority, checked_pool, query_of
+from admil.functional import SizeClasses, bag_posterior, entropy, gini, miu
+from admil.sampling.choice import by_priority, checked_pool, query_of, tied_note
+from admil.settings import Settings
 
 __all__ = [
     "EGL",
@@ -30,10 +32,8 @@ __all__ = [
 ]
 
 
-class _Priority(BaseModel):
+class _Priority(Settings):
     """A sampler that asks the instances of the highest priority."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @property
     def needs(self) -> tuple[Need, ...]:
@@ -45,7 +45,7 @@ class _Priority(BaseModel):
         pool = checked_pool(scores, labels, budget)
         priority = self.priority(scores, labels, generator)
         chosen = by_priority(priority, pool, budget)
-        return query_of([(int(i), self.reason) for i in chosen], scores, labels, budget)
+        return query_of([(int(i), self.reason) for i in chosen], scores, labels, budget, tied_note(priority, pool))
 
     @property
     def reason(self) -> str:
@@ -68,7 +68,10 @@ class FEntropy(_Priority):
 
 
 class PEntropy(_Priority):
-    """Ask where the robust weight is most uncertain: highest H(p)."""
+    """Ask where the robust weight is most uncertain: highest H(p).
+
+    With k = 1 every weight is 0 or 1 and none is uncertain: the query then says so.
+    """
 
     kind: Literal["p_entropy"] = "p_entropy"
 
@@ -93,7 +96,7 @@ class RandomSampler(_Priority):
 
 
 class Disagreement(_Priority):
-    """Ask where the members of the ensemble disagree most: H(mean f) - mean H(f)."""
+    """Ask where the members of the ensemble disagree most: H(mean f) - mean H(f); there must be two."""
 
     kind: Literal["disagreement"] = "disagreement"
 
@@ -142,10 +145,9 @@ class MIALMIU(_Priority):
     alpha: float = Field(default=2.5, gt=0)
 
     def priority(self, scores: Scores, labels: LabelBook, generator: Generator) -> FloatArray:
-        """Return |dO/df| * 2 O (1 - O)."""
-        padding = _padding(scores)
-        kept = padding.pad(torch.from_numpy(labels.state != LabelState.NEGATIVE))
-        return _numpy(padding.flatten(miu(padding.pad(torch.tensor(scores.f)), kept, self.alpha)))
+        """Return dO/df * 2 O (1 - O)."""
+        kept = torch.from_numpy(labels.state != LabelState.NEGATIVE)
+        return _numpy(_bags(scores).per_instance(torch.tensor(scores.f), kept, partial(miu, alpha=self.alpha)))
 
 
 class BagPosterior(_Priority):
@@ -162,25 +164,24 @@ class BagPosterior(_Priority):
     def select(self, scores: Scores, labels: LabelBook, budget: int, generator: Generator) -> Query:
         """Return the instances of the highest posterior entropy."""
         pool = checked_pool(scores, labels, budget)
-        chosen = by_priority(self.priority(scores, labels, generator), pool, budget)
+        priority = self.priority(scores, labels, generator)
         confirmed = labels.confirmed[scores.index.bag_of]
-        choices = [(int(i), "exploit" if confirmed[i] else "explore") for i in chosen]
-        return query_of(choices, scores, labels, budget)
+        choices = [(int(i), "exploit" if confirmed[i] else "explore") for i in by_priority(priority, pool, budget)]
+        return query_of(choices, scores, labels, budget, tied_note(priority, pool))
 
     def priority(self, scores: Scores, labels: LabelBook, generator: Generator) -> FloatArray:
         """Return the entropy of the bag posterior."""
-        padding = _padding(scores)
-        open_ = np.isin(labels.state, (LabelState.UNKNOWN, LabelState.SKIPPED))
-        posterior = bag_posterior(
-            padding.pad(torch.tensor(scores.f)),
-            padding.pad(torch.from_numpy(open_)),
-            torch.from_numpy(labels.confirmed),
-        )
-        return _numpy(padding.flatten(entropy(posterior)))
+        f, confirmed = torch.tensor(scores.f), torch.from_numpy(labels.confirmed)
+        open_ = torch.from_numpy(np.isin(labels.state, (LabelState.UNKNOWN, LabelState.SKIPPED)))
+        posterior = torch.empty_like(f)
+        for bags, padding in _bags(scores):
+            found = bag_posterior(padding.pad(f), padding.pad(open_), confirmed[bags])
+            posterior[padding.positions] = padding.flatten(found)
+        return _numpy(entropy(posterior))
 
 
-def _padding(scores: Scores) -> Padding:
-    return Padding.of(torch.from_numpy(scores.index.sizes))
+def _bags(scores: Scores) -> SizeClasses:
+    return SizeClasses.of(torch.from_numpy(scores.index.sizes))
 
 
 def _extra(scores: Scores, need: Need) -> FloatArray:

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from admil.bags import as_tensor
 from admil.errors import InvalidInput
 from admil.store.layout import DTYPES, DtypeName
 
@@ -55,26 +55,10 @@ def check_finite(bag: str, rows: Tensor, dtype: torch.dtype) -> None:
 
 
 def _as_tensor(bag: str, features: Any) -> Tensor:
-    if hasattr(features, "toarray"):  # SciPy sparse
-        features = features.toarray()
-    if isinstance(features, Tensor):
-        if features.is_complex() or features.is_quantized:
-            raise InvalidInput(f"bag {bag!r}: expected an (n, D) array of real numbers, got {features.dtype}", bag)
-        return features.detach().cpu().to_dense()
     try:
-        array = np.asarray(features)
-        if array.dtype.kind not in "fiub":
-            raise TypeError
-        if array.dtype.itemsize > 8:  # torch has no long double
-            array = array.astype(np.float64)
-        return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
-    except (TypeError, ValueError):
-        raise InvalidInput(f"bag {bag!r}: expected an (n, D) array of numbers, got {_kind(features)}", bag) from None
-
-
-def _kind(features: Any) -> str:
-    dtype = getattr(features, "dtype", None)
-    return f"an array of {dtype}" if dtype is not None else type(features).__name__
+        return as_tensor(features)
+    except TypeError as error:
+        raise InvalidInput(f"bag {bag!r}: expected an (n, D) array of numbers, got {error}", bag) from None
 
 
 def _why(bag: str, row: int, column: int, value: float, dtype: torch.dtype) -> str:

@@ -101,9 +101,12 @@ class BagStore:
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getitem__(self, bag: str) -> Tensor:
-        """Return a copy of the (n, D) features of the bag with this id."""
-        return self.gather(np.array([self.index.number(bag)])).features
+    def __getitem__(self, bag: str | int) -> Tensor:
+        """Return a copy of the (n, D) features of the bag with this id, or of this number."""
+        return self.gather(np.array([self.index.numbered(bag)])).features
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[number] for number in range(len(self)))
 
     def __repr__(self) -> str:
         positive, unknown = int((self.known_labels == 1).sum()), int((self.known_labels < 0).sum())

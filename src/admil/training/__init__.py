@@ -1,6 +1,5 @@
 """Training and scoring: one loop, one way to read a model's mind."""
 
-from admil.training.device import usable_device
 from admil.training.loop import ModuleMaker, TrainingInterrupted, build_scorer, fit
 from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
 from admil.training.recipe import TrainingRecipe
@@ -19,5 +18,4 @@ __all__ = [
     "fit",
     "score",
     "training_step",
-    "usable_device",
 ]

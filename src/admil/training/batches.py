@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from admil.bags import BagSource, IntArray, LabelBook, LabelState
-from admil.functional import Padding
+from admil.functional import SizeClasses
 from admil.training.ahead import Room, one_ahead
 from admil.training.recipe import TrainingRecipe
 
@@ -30,9 +30,10 @@ class StepBatch:
         answered: positions of the answered instances of this step, known positives first.
         n_known_positive: how many of them are positive.
         features: (m, D) rows of positive bags, negative bags and answered instances, in that order.
-        positive_padding: where the positive bags' instances stand among the rows.
-        positive_mask: (A, N) True for instances that are in the bag loss.
-        negative_padding: the same for negative bags, counted from their first row.
+        positive_classes: where the positive bags' instances stand among the rows.
+        kept: (rows of the positive bags,) True for instances that are in the bag loss; None for all.
+        judged: (A,) True for positive bags of which any instance is.
+        negative_classes: where those of the negative bags stand, counted from their first row.
         n_positive_rows: rows of the positive bags.
         n_negative_rows: rows of the negative bags.
     """
@@ -42,9 +43,10 @@ class StepBatch:
     answered: IntArray
     n_known_positive: int
     features: Tensor
-    positive_padding: Padding
-    positive_mask: Tensor
-    negative_padding: Padding
+    positive_classes: SizeClasses
+    kept: Tensor | None
+    judged: Tensor
+    negative_classes: SizeClasses
     n_positive_rows: int
     n_negative_rows: int
 
@@ -85,28 +87,32 @@ class StepReader:
             if len(answered):
                 self.bags.rows(answered, out=out[n_positive + n_negative :])
 
-        padding = self._padding(positive)
+        kept, judged = self._in_loss(positive)
         return StepBatch(
             positive=positive,
             negative=negative,
             answered=answered,
             n_known_positive=len(known),
             features=(room or self.rooms[0]).read(n_positive + n_negative + len(answered), fill),
-            positive_padding=padding,
-            positive_mask=self._loss_mask(positive, padding),
-            negative_padding=self._padding(negative),
+            positive_classes=self._classes(positive),
+            kept=kept,
+            judged=judged,
+            negative_classes=self._classes(negative),
             n_positive_rows=n_positive,
             n_negative_rows=n_negative,
         )
 
-    def _padding(self, bags: IntArray) -> Padding:
-        return Padding.of(torch.from_numpy(self.bags.index.sizes[bags]).to(self.device))
+    def _classes(self, bags: IntArray) -> SizeClasses:
+        return SizeClasses.of(torch.from_numpy(self.bags.index.sizes[bags]), self.device)
 
-    def _loss_mask(self, bags: IntArray, padding: Padding) -> Tensor:
+    def _in_loss(self, bags: IntArray) -> tuple[Tensor | None, Tensor]:
+        """Return which instances of positive bags are in the bag loss, and which bags have any."""
         if self.in_loss is None:
-            return padding.mask
+            return None, torch.ones(len(bags), dtype=torch.bool, device=self.device)
+        sizes = self.bags.index.sizes[bags]
         kept: NDArray[np.bool_] = self.in_loss[self.bags.index.positions(bags)]
-        return padding.pad(torch.from_numpy(kept).to(self.device))
+        judged = np.logical_or.reduceat(kept, np.cumsum(sizes) - sizes)
+        return torch.from_numpy(kept).to(self.device), torch.from_numpy(judged).to(self.device)
 
     def _drawn_answers(self, generator: Generator) -> tuple[IntArray, IntArray]:
         known = _drawn(self.known_positive, self.recipe.positives_per_step, generator)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from admil.bags import BagIndex, BagSource, IntArray, LabelBook
-from admil.errors import AdmilWarning, InvalidInput, TrainingDiverged
+from admil.device import usable_device
+from admil.errors import InvalidInput, TrainingDiverged, warn
 from admil.losses import Drbl, TopK
 from admil.models import ModuleEnsemble, Scaling, ScorerEnsemble
-from admil.training.device import usable_device
 from admil.training.folds import held_out_by_member, still_held_out
 from admil.training.judge import HeldOutJudge
 from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
@@ -33,6 +32,9 @@ ModuleMaker = Callable[[int], nn.Module]
 
 _SCALING_BAGS = 2_000
 """Bags that scaling is fitted on at most (a seeded draw)."""
+
+_MONSTROUS = 1e3
+"""Scaled inputs above this explain why training diverged."""
 
 _LOSSES_AT_ONCE = 20
 """Steps whose losses are fetched from the device together."""
@@ -82,6 +84,10 @@ def fit(
         TrainingDiverged: the loss became NaN or infinite.
         TrainingInterrupted: Ctrl-C; carries the best model so far.
     """
+    if not isinstance(generator, Generator):
+        raise InvalidInput(
+            f"expected a torch.Generator, got {generator!r}; try torch.Generator().manual_seed(0)", generator
+        )
     labels = LabelBook(bags.index) if labels is None else labels
     positive, notes = _usable_positive_bags(bags, labels)
     notes += _clamped(recipe, bags.index)
@@ -214,7 +220,7 @@ class _Run:
             losses=tuple(self.losses),
             checks=tuple(self.checks),
             best_step=self.best.step,
-            held_out_auroc=self.best.check.auroc if self.best.check else None,
+            held_out_auroc=self.judge.auroc() if self.judge and self.checks else None,
             held_out_scores=self.judge.bag_scores(self.scorer) if self.judge else {},
             held_out=self.held_out,
             warnings=self.notes,
@@ -222,13 +228,23 @@ class _Run:
         return TrainedModel(self.scorer, self.recipe, self.scaling, history)
 
     def _why_diverged(self, step: int, value: float) -> str:
-        largest = float(self.scaling.apply(self.bags.gather(np.arange(1)).features.float()).abs().max())
-        cause = (
-            f"inputs reach {largest:.3g} after scaling {self.scaling.rule!r}: use scaling='standard'"
-            if largest > 1e3
-            else f"the learning rate {self.recipe.learning_rate:g} is too high: try a tenth of it"
-        )
+        largest, bag = _largest_input(self.bags, self.scaling)
+        if largest > _MONSTROUS:
+            way_out = "look at its features" if self.scaling.rule == "standard" else "use scaling='standard'"
+            cause = f"inputs reach {largest:.3g} after scaling {self.scaling.rule!r}, in bag {bag!r}: {way_out}"
+        else:
+            cause = f"the learning rate {self.recipe.learning_rate:g} is too high: try a tenth of it"
         return f"training diverged at step {step} (loss {value}); the likely cause: {cause}"
+
+
+def _largest_input(bags: BagSource, scaling: Scaling) -> tuple[float, str]:
+    """Return the largest scaled feature, in absolute value, and the bag that it is in, of some thousand bags."""
+    some = np.unique(np.linspace(0, len(bags.index) - 1, _SCALING_BAGS).astype(np.int64))
+    highest = [
+        float(scaling.apply(bags.gather(some[[place]]).features.float()).abs().max()) for place in range(len(some))
+    ]
+    place = int(np.nanargmax(np.nan_to_num(highest, nan=np.inf)))
+    return highest[place], bags.index.ids[some[place]]
 
 
 def _usable_positive_bags(bags: BagSource, labels: LabelBook) -> tuple[IntArray, tuple[str, ...]]:
@@ -246,7 +262,7 @@ def _usable_positive_bags(bags: BagSource, labels: LabelBook) -> tuple[IntArray,
             f"every instance of positive bag {named} was answered negative, which its label contradicts; "
             "it is left out of training: check the label or the answers",
         )
-        warnings.warn(notes[0], AdmilWarning, stacklevel=3)
+        warn(notes[0])
         left_out = {index.number(bag) for bag in labels.contradicted}
         positive = np.array([number for number in positive if number not in left_out], dtype=np.int64)
         if not len(positive):

@@ -15,7 +15,10 @@ __all__ = ["Check", "Progress", "TrainedModel", "TrainingHistory"]
 
 @dataclass(frozen=True)
 class Check:
-    """One look at the held-out bags: the share of their pairs ordered right, and their hinge."""
+    """One look at the held-out bags: the share of their pairs ordered right, and their hinge.
+
+    The best of many looks flatters; for how good a model is see `TrainingHistory.held_out_auroc`.
+    """
 
     step: int
     auroc: float
@@ -40,9 +43,10 @@ class TrainingHistory:
         losses: the training loss of every step, mean over members.
         checks: the looks at the held-out bags.
         best_step: the step whose weights were kept.
-        held_out_auroc: AUROC of bags scored by members that did not see them, at that step; None
-            where too few bags allowed no held-out fold.
-        held_out_scores: by bag id, the mean logit that those members gave the bag's highest instance.
+        held_out_auroc: AUROC of bags scored by members that did not see them; the step is chosen by other
+            folds than those judged, so that it is no maximum over looks.  None where no bags were held out.
+        held_out_scores: by bag id, the logit of the bag's highest instance by members that did not see it,
+            see `HeldOutJudge.bag_scores`.
         held_out: by member, the ids of the bags that it never saw; who goes on from these weights keeps to it.
         warnings: what a user should know.
     """

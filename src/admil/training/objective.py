@@ -41,12 +41,10 @@ class Objective:
         rows = batch.n_positive_rows, batch.n_negative_rows
         scores = torch.sigmoid(logits[:, : sum(rows)])
         answered = logits[:, sum(rows) :]
-        positive = self._positive_scores(batch.positive_padding.pad(scores[:, : rows[0]]), batch.positive_mask)
-        negative = maximum_score(  # (E, B)
-            batch.negative_padding.pad(scores[:, rows[0] :]), batch.negative_padding.mask.unsqueeze(0)
-        )
+        positive = self._positive_scores(scores[:, : rows[0]], batch)  # (E, A)
+        negative = batch.negative_classes.per_bag(scores[:, rows[0] :], None, maximum_score)  # (E, B)
         positive_weight = self._bag_weight(batch.positive, generator)
-        positive_weight = positive_weight * batch.positive_mask.any(-1)  # all answered negative: left out
+        positive_weight = positive_weight * batch.judged  # all answered negative: left out
         negative_weight = self._bag_weight(batch.negative, generator)
         if self.recipe.answers == "bags":
             single, single_weight = self._singletons(answered, batch)
@@ -58,10 +56,10 @@ class Objective:
             return hinge + self.betas * self._cross_entropy(answered, batch)
         return hinge
 
-    def _positive_scores(self, scores: Tensor, mask: Tensor) -> Tensor:
+    def _positive_scores(self, scores: Tensor, batch: StepBatch) -> Tensor:
         """Return the (E, A) scores of positive bags, each member's by its own loss."""
-        mask = mask.expand_as(scores)
-        return torch.cat([loss.positive_score(scores[run], mask[run]) for loss, run in self.loss_groups])
+        bags = batch.positive_classes
+        return torch.cat([bags.per_bag(scores[run], batch.kept, loss.positive_score) for loss, run in self.loss_groups])
 
     def _bag_weight(self, bags: NDArray[np.int64], generator: Generator) -> Tensor:
         """Return (E, b): 1 where a member sees a bag in this step."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from admil.functional import Robustness
 from admil.losses import BagLoss, Drbl
 from admil.models import ScalingRule
+from admil.settings import Settings
 
 __all__ = ["TrainingRecipe"]
 
 
-class TrainingRecipe(BaseModel):
+class TrainingRecipe(Settings):
     """How a model is trained.  ``TrainingRecipe()`` is our default, ``TrainingRecipe.paper()`` the paper's.
 
     >>> TrainingRecipe(members=4, loss=Drbl(robustness=Robustness.effective(3))).robustness
@@ -50,8 +51,6 @@ class TrainingRecipe(BaseModel):
         patience: looks without an improvement after which training stops.
         precision: type of the first layer's matrix product.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     loss: BagLoss | tuple[BagLoss, ...] = Drbl()
     weights: Robustness | None = None

@@ -12,15 +12,17 @@ from torch import Tensor
 
 from admil.bags import BagIndex, BagSource, IntArray, LabelBook, LabelState, Need, Scores
 from admil.errors import InvalidInput
-from admil.functional import Padding, Robustness, disagreement, gini, robust_score, robust_weights
+from admil.functional import Robustness, SizeClasses, disagreement, gini, robust_score, robust_weights
 from admil.models import Scorer
 from admil.training.ahead import Room, one_ahead
 from admil.training.model import TrainedModel
 
-__all__ = ["member_logits", "read_in_chunks", "score"]
+__all__ = ["highest_logits", "read_in_chunks", "score"]
 
 _ROWS = 16_384
 """Instances read or padded at a time, at most."""
+
+_MONSTROUS = 1e30
 
 _ENTRIES = 2**22
 """Features read at a time, at most: 16 MiB in float32."""
@@ -47,6 +49,7 @@ def score(
         Scores in float64 on the CPU.
     """
     _check_width(model, bags)
+    _check_needs(needs, model)
     if labels is not None and labels.index is not bags.index and labels.index != bags.index:
         raise InvalidInput("the label book belongs to other bags than those to score; pass theirs, or None")
     flat: list[Tensor] = []
@@ -84,33 +87,60 @@ def read_in_chunks(bags: BagSource, numbers: IntArray, device: torch.device) -> 
     yield from one_ahead(jobs, thread=not bags.in_memory)
 
 
-def member_logits(scorer: Scorer, bags: BagSource, numbers: IntArray, device: torch.device) -> Tensor:
-    """Return (E, m) logits of the instances of whole bags, in eval mode and without gradient."""
+def highest_logits(
+    scorer: Scorer, bags: BagSource, numbers: IntArray, kept: Tensor, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return the highest logit of each bag, in eval mode and without gradient; 0 where no instance is kept.
+
+    Args:
+        scorer: the network.
+        bags: where they lie.
+        numbers: (b,) the bags.
+        kept: (m,) on the device: True for their instances that count.
+        device: where the network is.
+
+    Returns:
+        (E, b) of every member, and (b,) of the members' mean.
+    """
     assert isinstance(scorer, torch.nn.Module)
     was_training = scorer.training
     scorer.eval()
+    bag_of = torch.from_numpy(np.repeat(np.arange(len(numbers)), bags.index.sizes[numbers])).to(device)
+    best: Tensor | None = None
+    start = 0
     try:
         with torch.no_grad():
-            return torch.cat([scorer.forward(chunk) for chunk in read_in_chunks(bags, numbers, device)], dim=1)
+            for chunk in read_in_chunks(bags, numbers, device):
+                logits = scorer.forward(chunk)
+                # one monstrous instance must not spoil what is made of these
+                logits = logits.nan_to_num(0.0, _MONSTROUS, -_MONSTROUS)
+                logits = torch.cat([logits, logits.mean(0, keepdim=True)])  # (E + 1, rows)
+                here = slice(start, start + len(chunk))
+                if best is None:
+                    best = torch.full((len(logits), len(numbers)), -torch.inf, dtype=logits.dtype, device=device)
+                logits = logits.masked_fill(~kept[here], -torch.inf)
+                best.scatter_reduce_(1, bag_of[here].expand_as(logits), logits, "amax")
+                start = here.stop
     finally:
         scorer.train(was_training)
+    assert best is not None, "bags hold at least one instance"
+    best = torch.where(torch.isfinite(best), best, 0.0)
+    return best[:-1], best[-1]
 
 
 def _weights_and_bag_scores(
     f: Tensor, kept: Tensor, index: BagIndex, robustness: Robustness
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """Compute p and R in runs of bags whose sizes are alike, so that a huge bag pads none of the small ones."""
+    """Compute p and R, some thousand instances at a time."""
+    weights = partial(robust_weights, robustness=robustness)
+    scores = partial(robust_score, robustness=robustness)
     p = np.zeros(len(f))
     bag_score = np.zeros(len(index))
-    smallest_first = np.argsort(index.sizes, kind="stable")
-    doubled = np.flatnonzero(np.diff(np.log2(index.sizes[smallest_first]).astype(int))) + 1
-    runs = (run for similar in np.split(smallest_first, doubled) for run in index.runs(_ROWS, similar))
-    for some in runs:
+    for some in index.runs(_ROWS, np.argsort(index.sizes, kind="stable")):  # those of a run are alike in size
         positions = torch.from_numpy(index.positions(some))
-        padding = Padding.of(torch.from_numpy(index.sizes[some]))
-        scores, mask = padding.pad(f[positions]), padding.pad(kept[positions])
-        p[positions.numpy()] = padding.flatten(robust_weights(scores, mask, robustness)).numpy()
-        bag_score[some] = robust_score(scores, mask, robustness).numpy()
+        bags = SizeClasses.of(torch.from_numpy(index.sizes[some]))
+        p[positions] = bags.per_instance(f[positions], kept[positions], weights)
+        bag_score[some] = bags.per_bag(f[positions], kept[positions], scores)
     return p, bag_score
 
 
@@ -132,6 +162,16 @@ _NEEDS: dict[Need, Callable[[Scorer, Tensor, Tensor], Tensor]] = {
     "expected_gradient_length": _expected_gradient_length,
     "embedding": _embedding,
 }
+
+
+def _check_needs(needs: Collection[str], model: TrainedModel) -> None:
+    unknown = [needs] if isinstance(needs, str) else [need for need in needs if need not in _NEEDS]
+    if unknown:
+        raise InvalidInput(f"needs is a list of {', '.join(map(repr, _NEEDS))}; got {unknown[0]!r}", needs)
+    if "disagreement" in needs and model.scorer.members < 2:
+        raise InvalidInput(
+            "one member cannot disagree; train two or more (members=…), or choose another sampler", needs
+        )
 
 
 def _check_width(model: TrainedModel, bags: BagSource) -> None:

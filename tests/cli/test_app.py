@@ -1,0 +1,98 @@
+"""What a person sees when a command fails, whatever it fails of."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.calling import call
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Let `admil info` fail of an error."""
+
+    def opened(path: Path) -> None:
+        raise error
+
+    monkeypatch.setattr("admil.cli.stores.BagStore.open", opened)
+
+
+def test_an_error_that_nobody_thought_of_is_a_sentence_with_a_file_to_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    failing(monkeypatch, ZeroDivisionError("no such number"))
+    done = call("info", "store")
+    assert done.code == 1
+    assert "Traceback" not in done.err
+    (report,) = tmp_path.glob("admil-*.txt")
+    said = f"error: this is a fault of admil (ZeroDivisionError: no such number); please report it with {report}"
+    assert done.err.strip() == said
+    text = report.read_text()
+    assert text.splitlines()[0].endswith(": info store")
+    assert "Traceback" in text
+
+
+def test_too_little_memory_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, MemoryError("Unable to allocate 8 EiB"))
+    assert "not enough memory for this (Unable to allocate 8 EiB); ask for less" in call("info", "store").err
+
+
+def test_a_key_ends_a_command_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, KeyboardInterrupt())
+    done = call("info", "store")
+    assert (done.code, done.err.strip()) == (130, "interrupted")
+
+
+def test_a_system_error_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, PermissionError(13, "Permission denied", "/a/file"))
+    assert call("info", "store").err.strip() == "error: Permission denied: /a/file"
+
+
+RUN = [sys.executable, "-W", "error", "-c", "from admil.cli import main; main()"]
+
+
+def test_a_terminal_without_the_letters_shows_the_rest(tmp_path: Path) -> None:
+    environment = {**os.environ, "ADMIL_SMOKE": "1", "PYTHONIOENCODING": "ascii", "OMP_NUM_THREADS": "1"}
+    arguments = ["demo", "--seeds", "2", "--rounds", "1", "--budget", "2", "--out", "here"]
+    done = subprocess.run([*RUN, *arguments], cwd=tmp_path, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert b"bag posterior" in done.stdout
+    assert b"+ sd" in done.stdout.replace(b"?", b"+"), "the sign that this terminal lacks"
+    assert (tmp_path / "here" / "results.json").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGINT to send on Windows")
+def test_ctrl_c_while_training_says_interrupted_and_nothing_else(tmp_path: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [*RUN, "demo", "--out", "here"], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        while not (tmp_path / "here").exists():  # made before the first network is trained
+            time.sleep(0.05)
+            assert process.poll() is None
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, err.decode().strip()) == (130, "interrupted")
+
+
+def test_output_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
+    listing = subprocess.run(
+        f"{sys.executable} -c 'from admil.cli import main; main()' data list | true",
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert listing.stderr == b""

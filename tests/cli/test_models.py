@@ -22,7 +22,7 @@ from tests.cli.calling import call
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of digit bags with truth and pictures, and three bags without a label."""
     folder = tmp_path_factory.mktemp("digits") / "store"
-    train, test = digits(0)
+    train, test = digits(0, train_bags=40, test_bags=30, sizes=(8, 14), positives=(1, 2))
     with BagStore.create(folder) as writer:
         for part, split in ((train, "train"), (test, "test")):
             for number, bag in enumerate(part.bags.ids):

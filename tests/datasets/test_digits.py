@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from admil.datasets import DigitBags, digits
+from admil.datasets import DigitBags, DigitSet, bag_counts, broken_rules, digits
 from admil.errors import InvalidInput
+from admil.features import read_picture
+
+from .raws import build, check_seeds
 
 
 def _shown(split: DigitBags) -> Any:
@@ -44,11 +48,12 @@ def test_features_are_the_pixels_of_the_pictures() -> None:
 def test_bags_are_as_ordered(
     seed: int, targets: set[int], counts: tuple[int, int], sizes: tuple[int, int], positives: tuple[int, int]
 ) -> None:
-    for split, count in zip(digits(seed, sorted(targets), *counts, sizes, positives), counts, strict=True):
+    made = digits(seed, sorted(targets), *counts, sizes, (3, 4), positives)
+    for split, count, (least, most) in zip(made, counts, (sizes, (3, 4)), strict=True):
         index, shown = split.bags.index, _shown(split)
         assert split.bags.labels is not None
         assert split.bags.labels.tolist() == [1] * count + [0] * count
-        assert ((index.sizes >= sizes[0]) & (index.sizes <= sizes[1])).all()
+        assert ((index.sizes >= least) & (index.sizes <= most)).all()
         assert split.truth.positive.tolist() == np.isin(shown, sorted(targets)).tolist()
         found = np.bincount(index.bag_of, split.truth.positive, len(index))
         assert ((found > 0) == (split.bags.labels == 1)).all()
@@ -57,12 +62,14 @@ def test_bags_are_as_ordered(
 
 def test_the_counts_are_those_documented() -> None:
     train, test = digits(seed=1)
-    assert (len(train.bags), len(test.bags)) == (80, 60)
-    assert (len(train.bags.index.positive), len(test.bags.index.positive)) == (40, 30)
+    assert (len(train.bags), len(test.bags)) == (52, 60)
+    assert (len(train.bags.index.positive), len(test.bags.index.positive)) == (26, 30)
+    assert (train.truth.positive.sum(), test.truth.positive.sum()) == (26, 30), "one a bag"
     assert train.bags.width == 64
     assert train.bags.ids[:2] == ("train-00", "train-01")
     assert test.bags.ids[-1] == "test-59"
-    assert set(train.bags.index.sizes.tolist()) == set(range(8, 15))
+    assert set(train.bags.index.sizes.tolist()) == set(range(16, 23))
+    assert set(test.bags.index.sizes.tolist()) == set(range(8, 15))
     assert set(_shown(train)[train.truth.positive].tolist()) == {8}
 
 
@@ -97,9 +104,62 @@ def test_the_seed_decides_the_bags() -> None:
         ({"positives": (0, 1)}, r"positives are .* from 1 up to the 8 pictures"),
         ({"positives": (3, 2)}, r"positives are .* got \(3, 2\)"),
         ({"positives": (1, 9)}, r"positives are .* up to the 8 pictures of the smallest bag, got \(1, 9\)"),
+        ({"seed": -1}, "a seed is a whole number from 0 up, got -1"),
     ],
     ids=str,
 )
 def test_orders_that_cannot_be_filled_are_refused(order: dict[str, Any], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        digits(0, **order)
+    for make in (digits, DigitSet):
+        with pytest.raises(InvalidInput, match=message):
+            make(**{"seed": 0, **order})
+
+
+# --- the same bags in a store --------------------------------------------------------------------
+
+
+def test_the_store_holds_the_bags_of_the_demo(tmp_path: Path) -> None:
+    built = build(DigitSet(3), tmp_path)
+    for split in digits(3):
+        for bag in split.bags.ids:
+            assert built.store[bag].equal(split.bags[bag])
+        name = split.bags.ids[0].split("-")[0]
+        origins = [int(row["origin"].split("/")[1]) for bag in split.bags.ids for row in built.store.details(bag)]
+        assert origins == split.pictures.tolist()
+        assert {built.store.splits[built.store.index.number(bag)] for bag in split.bags.ids} == {name}
+    assert built.truth.positive.tolist() == np.concatenate([split.truth.positive for split in digits(3)]).tolist()
+
+
+def test_the_store_has_the_documented_counts_and_keeps_the_rules(tmp_path: Path) -> None:
+    built = build(DigitSet(0), tmp_path)
+    assert broken_rules(built.store, (1, 1)) == ()
+    assert [(count.split, count.label, count.bags) for count in bag_counts(built.store)] == [
+        ("train", 1, 26),
+        ("train", 0, 26),
+        ("test", 1, 30),
+        ("test", 0, 30),
+    ]
+    assert built.store.header.features == {"encoder": "grey", "size": 8}
+    assert DigitSet(0).source.options == {
+        "seed": 0,
+        "targets": [8],
+        "train_bags": 26,
+        "test_bags": 30,
+        "sizes": [16, 22],
+        "test_sizes": [8, 14],
+        "positives": [1, 1],
+    }
+
+
+def test_the_contact_sheet_shows_the_digits(tmp_path: Path) -> None:
+    store = build(DigitSet(0, train_bags=1, test_bags=1), tmp_path).store
+    rows = store.details("train-00")
+    page = read_picture(store.root_of("train-00") / rows[0]["path"])
+    for row in rows:
+        box = page[row["top"] : row["bottom"], row["left"] : row["right"]]
+        digit = load_digits().images[int(row["origin"].split("/")[1])]
+        np.testing.assert_allclose(box[..., 0], digit * 255 / 16, atol=0.5)
+        assert (box[..., 0] == box[..., 2]).all()
+
+
+def test_one_seed_gives_the_same_bytes_and_another_gives_others(tmp_path: Path) -> None:
+    check_seeds(lambda seed: DigitSet(seed, train_bags=3, test_bags=2), tmp_path)

@@ -99,7 +99,8 @@ def as_report(result: DemoResult, next_command: str) -> Report:
     return Report(
         title="Finding the eights: digit pictures in bags",
         protocol=(
-            f"Each training bag holds 8 to 14 handwritten digits and is labelled only “has an 8” or “has none”: "
+            f"Each training bag holds {train.bags.index.sizes.min()} to {train.bags.index.sizes.max()} handwritten "
+            "digits, at most one of them an 8, and is labelled only “has an 8” or “has none”: "
             f"{len(train.bags)} bags, {train.bags.index.n_instances} pictures, of which "
             f"{int(train.truth.positive.sum())} are eights. A simulated annotator answers {demo.budget} questions "
             f"a round; the ranking is judged on {len(test.bags)} other bags, pictures pooled.",

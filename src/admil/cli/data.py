@@ -54,6 +54,9 @@ TestBags = Annotated[int, typer.Option(min=1, help="Positive test bags, and as m
 BagSize = Annotated[int, typer.Option(min=1, help="Pictures of a bag.")]
 Least = Annotated[int, typer.Option(min=1, help="Least targets of a positive bag.")]
 Most = Annotated[int, typer.Option(min=1, help="Most targets of a positive bag.")]
+Reuse = Annotated[
+    bool, typer.Option("--reuse", help="Let bags of a split share pictures; else each is in one at most.")
+]
 Targets = Annotated[list[str] | None, typer.Option("--target", help="A positive class; may be given again.")]
 
 
@@ -101,8 +104,9 @@ def build_newsgroups(
 ) -> None:
     """20 Newsgroups, rebuilt: a bag is about 40 posts, positive if one is from the topic."""
     console = Console()
+    path = _raw("20newsgroups", raw, console)
     with console.status("reading posts"):
-        posts = read_posts(_raw("20newsgroups", raw, console))
+        posts = read_posts(path)
     topics = sorted({post.topic for post in posts}) if topic is None else [topic]
     for each in topics:
         with console.status(f"choosing terms for {each}"):
@@ -124,14 +128,25 @@ def _cifar_command(release: CifarRelease) -> Callable[..., None]:
         bag_size: BagSize = 32,
         least: Least = 1,
         most: Most = 3,
+        reuse: Reuse = False,
         encoding: PictureOptions,
     ) -> None:
         console = Console()
-        path = _raw(release.kind, raw, console)
-        dealing = (target or None, train_bags, test_bags, bag_size, (least, most))
-        _build(
-            Cifar(release, path, seed, encoding.make(small=True), encoding.kept, *dealing), out, console, (least, most)
+        encoder = encoding.make(small=True)  # first: what is wrong with it is known before anything is downloaded
+        dataset = Cifar(
+            release,
+            _raw(release.kind, raw, console),
+            seed,
+            encoder,
+            encoding.kept,
+            targets=target or None,
+            train_bags=train_bags,
+            test_bags=test_bags,
+            size=bag_size,
+            positives=(least, most),
+            reuse=reuse,
         )
+        _build(dataset, out, console, (least, most), reuse)
 
     targets = ", ".join(release.targets)
     build.__doc__ = f"{release.title}: 32 pictures a bag, 1 to 3 of them of {targets} in a positive one."
@@ -163,12 +178,13 @@ def build_voc(
 ) -> None:
     """PASCAL VOC 2012: a bag is a photograph, its instances the cells of a grid over it."""
     console = Console()
+    encoder = encoding.make(small=True)
     path = _raw("voc", raw, console)
     with progress_bars(console) as progress:
         dataset = Voc(
             path,
             seed,
-            encoding.make(small=True),
+            encoder,
             encoding.kept,
             target=target,
             cell=(cell_width, cell_height),
@@ -187,11 +203,11 @@ def build_digits(
     out: Out,
     seed: Seed = 0,
     target: Annotated[int, typer.Option(min=0, max=9, help="The digit that is looked for.")] = 8,
-    train_bags: TrainBags = 40,
+    train_bags: TrainBags = 26,
     test_bags: TestBags = 30,
 ) -> None:
     """Digit pictures that come with scikit-learn: the bags of the demo."""
-    _build(DigitSet(seed, (target,), train_bags, test_bags), out, Console(), (1, 2))
+    _build(DigitSet(seed, (target,), train_bags, test_bags), out, Console(), (1, 1))
 
 
 @build_app.command("mnist-bags")
@@ -247,8 +263,9 @@ def _build(
 ) -> None:
     """Build a data set: say what was chosen, run, count, check, name the next command."""
     source = dataset.source
-    chosen = ", ".join(f"{name} {_plain(value)}" for name, value in source.options.items())
-    console.print(f"[b]{source.kind}[/b] ({escape(source.name)}): {escape(chosen)}", highlight=False)
+    chosen = ", ".join(f"{name} {_plain(name, value)}" for name, value in source.options.items())
+    words = f"[b]{source.kind}[/b] ({escape(source.name)})" + (f": {escape(chosen)}" if chosen else "")
+    console.print(words, highlight=False)
     _check_free(dataset, out)
     with progress_bars(console) as progress:
         report = run_import(dataset, out, on_bag=_on_count(progress, "making bags"))
@@ -300,13 +317,21 @@ def _checked(store: BagStore, positives: tuple[int, int] | None, reuse: bool) ->
     broken = broken_rules(store, positives, reuse)
     if broken:
         raise CorruptFile(f"{len(broken)} rules of the bags are broken; the first: {broken[0]}", store.path)
-    apart = "no instance is in bags of two splits" if reuse else "no instance is in two bags"
-    return f"Checked: {apart}, positive bags have positives, negative bags have none."
+    rules = ["no instance is in bags of two splits" if reuse else "no instance is in two bags"]
+    if any(part.truth for part in store.header.parts):
+        rules += ["positive bags have positives", "negative bags have none"]
+    return f"Checked: {', '.join(rules)}."
 
 
 def _done(report: ImportReport) -> str:
     return f"{report.added} bags added" + (f", {report.present} were there" if report.present else "")
 
 
-def _plain(value: object) -> str:
-    return " to ".join(map(str, value)) if isinstance(value, list) and len(value) == 2 else str(value)
+def _plain(name: str, value: object) -> str:
+    """Say the value of an option as a person would."""
+    if not isinstance(value, list):
+        return str(value)
+    if name in ("sizes", "test_sizes", "positives") and value[0] == value[1]:
+        return str(value[0])
+    between = {"sizes": " to ", "test_sizes": " to ", "positives": " to ", "cell": " x "}
+    return between.get(name, " and ").join(map(str, value))

@@ -95,7 +95,7 @@ CATALOG: dict[str, CatalogEntry] = {
         ),
         CatalogEntry(
             "digits",
-            "40+40 train, 30+30 test",
+            "26+26 train, 30+30 test",
             "nothing: comes with scikit-learn",
             "https://archive.ics.uci.edu/dataset/80",
             inside=True,

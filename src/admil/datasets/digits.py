@@ -1,7 +1,7 @@
 """Bags of scikit-learn's digit pictures: real data that comes with the installation.
 
-1,797 pictures of handwritten digits, 8 x 8 pixels.  A positive bag holds one or two pictures of the
-target digits among others; no picture is in two bags, so train and test are disjoint.
+1,797 pictures of handwritten digits, 8 x 8 pixels.  A positive bag holds a picture of the target digit among
+others; no picture is in two bags, so train and test are disjoint.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ class DigitBags:
 def digits(
     seed: int,
     targets: Sequence[int] = (8,),
-    train_bags: int = 40,
+    train_bags: int = 26,
     test_bags: int = 30,
-    sizes: tuple[int, int] = (8, 14),
-    positives: tuple[int, int] = (1, 2),
+    sizes: tuple[int, int] = (16, 22),
+    test_sizes: tuple[int, int] = (8, 14),
+    positives: tuple[int, int] = (1, 1),
 ) -> tuple[DigitBags, DigitBags]:
     """Deal the pictures into training and test bags.
 
@@ -58,7 +59,8 @@ def digits(
         targets: the digits that are positive.
         train_bags: positive training bags, and as many negative ones.
         test_bags: positive test bags, and as many negative ones.
-        sizes: least and most pictures of a bag.
+        sizes: least and most pictures of a training bag.
+        test_sizes: the same of a test bag; small ones, so that there are enough pictures for many targets to rank.
         positives: least and most targets of a positive bag.
 
     Returns:
@@ -69,16 +71,16 @@ def digits(
 
     >>> train, test = digits(seed=0)
     >>> train.bags
-    Bags(80 bags, 40 positive, 919 instances, 64 features)
+    Bags(52 bags, 26 positive, 985 instances, 64 features)
     """
-    _check_request(train_bags, test_bags, sizes, positives)
+    _check_request(train_bags, test_bags, (sizes, test_sizes), positives)
     rng = split_generator(seed)
     features, numbers = load_digits(return_X_y=True)
     shows_target = np.isin(numbers, targets)
     piles = Piles(shows_target, rng)
     pixels = (features / 16).astype(np.float32)
     train = deal(piles, train_bags, between(*sizes), between(*positives), rng, "pictures")
-    test = deal(piles, test_bags, between(*sizes), between(*positives), rng, "pictures")
+    test = deal(piles, test_bags, between(*test_sizes), between(*positives), rng, "pictures")
     return _made(train, pixels, shows_target, "train"), _made(test, pixels, shows_target, "test")
 
 
@@ -90,7 +92,8 @@ class DigitSet:
         targets: the digits that are positive.
         train_bags: positive training bags, and as many negative ones.
         test_bags: positive test bags, and as many negative ones.
-        sizes: least and most pictures of a bag.
+        sizes: least and most pictures of a training bag.
+        test_sizes: the same of a test bag; small ones, so that there are enough pictures for many targets to rank.
         positives: least and most targets of a positive bag.
     """
 
@@ -98,15 +101,18 @@ class DigitSet:
         self,
         seed: int,
         targets: Sequence[int] = (8,),
-        train_bags: int = 40,
+        train_bags: int = 26,
         test_bags: int = 30,
-        sizes: tuple[int, int] = (8, 14),
-        positives: tuple[int, int] = (1, 2),
+        sizes: tuple[int, int] = (16, 22),
+        test_sizes: tuple[int, int] = (8, 14),
+        positives: tuple[int, int] = (1, 1),
     ) -> None:
-        self._splits = dict(zip(_SPLITS, digits(seed, targets, train_bags, test_bags, sizes, positives), strict=True))
+        self._splits = dict(
+            zip(_SPLITS, digits(seed, targets, train_bags, test_bags, sizes, test_sizes, positives), strict=True)
+        )
         self._images = load_digits().images
         options = {"seed": seed, "targets": list(targets), "train_bags": train_bags, "test_bags": test_bags}
-        options |= {"sizes": list(sizes), "positives": list(positives)}
+        options |= {"sizes": list(sizes), "test_sizes": list(test_sizes), "positives": list(positives)}
         self.source = Source(kind="digits", name="scikit-learn", options=options)
 
     @property
@@ -137,14 +143,20 @@ def _dealt_of(split: str, digit_bags: DigitBags) -> list[Dealt]:
     ]
 
 
-def _check_request(train_bags: int, test_bags: int, sizes: tuple[int, int], positives: tuple[int, int]) -> None:
+def _check_request(
+    train_bags: int, test_bags: int, sizes: Sequence[tuple[int, int]], positives: tuple[int, int]
+) -> None:
     if train_bags < 1 or test_bags < 1:
         raise InvalidInput(f"each split needs a bag at least, got {train_bags} for training and {test_bags} for test")
-    if not 1 <= sizes[0] <= sizes[1]:
-        raise InvalidInput(f"sizes are the least and the most pictures of a bag, from 1 up, got {sizes}", sizes)
-    if not 1 <= positives[0] <= positives[1] <= sizes[0]:
+    for least, most in sizes:
+        if not 1 <= least <= most:
+            raise InvalidInput(
+                f"sizes are the least and the most pictures of a bag, from 1 up, got {(least, most)}", sizes
+            )
+    smallest = min(least for least, _ in sizes)
+    if not 1 <= positives[0] <= positives[1] <= smallest:
         raise InvalidInput(
-            f"positives are the least and the most targets of a positive bag, from 1 up to the {sizes[0]} pictures "
+            f"positives are the least and the most targets of a positive bag, from 1 up to the {smallest} pictures "
             f"of the smallest bag, got {positives}",
             positives,
         )

@@ -74,7 +74,8 @@ class Post:
 class Newsgroups:
     """The bags of one topic.
 
-    The instance table holds the whole post; ``parts`` concerns the features alone.
+    The instance table holds the post but for the headers that name the newsgroup; ``parts`` concerns the
+    features alone.
 
     Args:
         posts: the posts, or where `read_posts` finds them.
@@ -83,7 +84,8 @@ class Newsgroups:
         vocabulary: how the terms are chosen.  ``topic``: those whose mean TF-IDF in training posts of the topic
             most exceeds the mean in the others; it uses the topics of training posts, as the original features
             evidently did.  ``bags``: the same between the posts of positive and of negative training bags, which
-            uses bag labels only.  ``all``: the most frequent ones.
+            uses bag labels only and fits to the posts of these bags only.  ``all``: the most frequent ones of all
+            training posts.
         width: how many terms.
         stop_words: whether English stop words (scikit-learn's list) may be terms; by default they may not.
         parts: what is taken of a post.  ``post``: all but the headers that name the newsgroup.  ``body``: no
@@ -136,12 +138,11 @@ class Newsgroups:
 
     def _to_fit(self, vocabulary: Vocabulary, topic: str) -> tuple[list[Post], list[bool] | None]:
         """Return the posts that the terms are fitted to, training posts all, and what they contrast."""
-        if vocabulary == "topic":
-            chosen = [post for post in self._posts if post.split == "train"]
-            return chosen, [post.topic == topic for post in chosen]
-        dealt = [(row, bag.label == 1) for bag in self._bags if bag.split == "train" for row in bag.rows]
-        chosen = [self._posts[row] for row, _ in dealt]
-        return chosen, [positive for _, positive in dealt] if vocabulary == "bags" else None
+        if vocabulary == "bags":
+            dealt = [(row, bag.label == 1) for bag in self._bags if bag.split == "train" for row in bag.rows]
+            return [self._posts[row] for row, _ in dealt], [positive for _, positive in dealt]
+        chosen = [post for post in self._posts if post.split == "train"]
+        return chosen, [post.topic == topic for post in chosen] if vocabulary == "topic" else None
 
     def _read(self, bag: Dealt) -> ReadBag:
         posts = [self._posts[row] for row in bag.rows]

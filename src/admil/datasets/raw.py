@@ -22,7 +22,7 @@ from typing import IO
 from admil.errors import CorruptFile, InvalidInput
 from admil.importers import reading
 
-__all__ = ["is_archive", "raw_files", "read_named", "read_whole", "unpack"]
+__all__ = ["is_archive", "raw_files", "read_named", "read_whole", "unpack", "unzipped"]
 
 _MOST, _MOST_TOGETHER = 2**28, 2**32
 """Bytes of a file, and of an archive unpacked, at most: no data set here has more."""
@@ -82,7 +82,7 @@ def read_named(path: Path, names: Sequence[str], folder: str, what: str) -> dict
     found: dict[str, bytes] = {}
     for file, raw in raw_files(place, lambda each: each.name in known):
         if file.name in known:
-            name, content = known[file.name], _unzipped(raw, path) if file.suffix == ".gz" else raw
+            name, content = known[file.name], unzipped(raw, path) if file.suffix == ".gz" else raw
             if found.setdefault(name, content) != content:
                 raise CorruptFile(f"{path} holds two different files {name}; name the folder of one of them", path)
     for name in names:
@@ -99,7 +99,13 @@ def read_whole(path: Path) -> bytes:
     """Return the content of a file, of one called ``….gz`` unpacked."""
     with reading(path, "a file of the data set"), path.open("rb") as file:
         content = _content(file, path)
-    return _unzipped(content, path) if path.suffix == ".gz" else content
+    return unzipped(content, path) if path.suffix == ".gz" else content
+
+
+def unzipped(content: bytes, path: Path) -> bytes:
+    """Return what the content of a gzip file unpacks to; ``path`` is where it came from, for messages."""
+    with reading(path, "a gzip file"), gzip.open(io.BytesIO(content)) as file:
+        return _content(file, path)
 
 
 def unpack(archive: Path, folder: Path, wanted: Callable[[PurePosixPath], bool]) -> Path:
@@ -195,11 +201,6 @@ def _check_size(size: int, most: int, path: Path) -> None:
             "that looks like a decompression bomb",
             path,
         )
-
-
-def _unzipped(content: bytes, path: Path) -> bytes:
-    with reading(path, "a gzip file"), gzip.open(io.BytesIO(content)) as file:
-        return _content(file, path)
 
 
 def _content(file: IO[bytes] | gzip.GzipFile, path: Path) -> bytes:

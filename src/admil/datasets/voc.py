@@ -141,7 +141,8 @@ class Voc:
         path = self._root / "JPEGImages" / f"{name}.jpg"
         picture, mask = read_picture(path), self._mask(name)
         if picture.shape[:2] != mask.shape:
-            raise CorruptFile(f"{path} is {picture.shape[1]} x {picture.shape[0]}, its mask is another size", path)
+            sizes = [f"{width} x {height}" for height, width in (picture.shape[:2], mask.shape)]
+            raise CorruptFile(f"{path} is {sizes[0]}, its mask is {sizes[1]}: they do not belong together", path)
         boxes = grid(mask.shape[1], mask.shape[0], self._rule.cell, self._rule.edges)
         cells = [picture[top:bottom, left:right] for left, top, right, bottom in boxes]
         columns: dict[str, Sequence[Any]] = {"path": [f"JPEGImages/{name}.jpg"] * len(boxes)}

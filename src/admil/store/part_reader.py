@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from admil.bags import IntArray
@@ -28,6 +30,7 @@ class PartReader:
         part: what the header says of it.
         files: its files by what they hold.
         features: (rows, D) features of its bags; there once `map` was called.
+        raw: (rows, bytes) the same as bytes.
     """
 
     def __init__(self, folder: Path, header: Header, part: Part) -> None:
@@ -65,6 +68,7 @@ class PartReader:
         self.features: Tensor = map_shard(
             self.files["features"], header.dtype, self.part.instances, header.width, identity
         )
+        self.raw: NDArray[np.uint8] = self.features.view(torch.uint8).numpy()
 
     @cached_property
     def columns(self) -> pa.Schema:

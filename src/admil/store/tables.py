@@ -46,8 +46,9 @@ def read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
     if hashlib.sha256(data).hexdigest() != digest:
         raise _damaged(path)
     try:
-        # not by its path: Arrow would take columns from a folder that is named "split=train"
-        table = pq.ParquetFile(pa.BufferReader(data)).read()
+        # not by its path: Arrow would take columns from a folder that is named "split=train"; and without its
+        # threads: one that lets go of our bytes while the interpreter ends would end it with an abort
+        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
         raise CorruptFile(f"{path} is no Parquet file: {error}", path) from error
     if not table.schema.equals(schema):

@@ -36,11 +36,25 @@ def test_the_table_of_results_is_made_from_the_committed_results() -> None:
     assert readme == readme_with_table(readme, results), "run make docs"
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+PAGES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *PAGES])
 def test_links_lead_to_files_that_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
-        assert (ROOT / target).exists(), f"{document} links to {target}"
+        assert ((ROOT / document).parent / target).exists(), f"{document} links to {target}"
+
+
+def test_the_paths_that_the_architecture_names_exist() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    table = text.split("## Where does it go?")[1].split("## ")[0]
+    package = ROOT / "src" / "admil"
+    named = re.findall(r"`([\w/]+(?:\.(?:py|md)|/))`", table)
+    assert len(named) > 15
+    for name in named:
+        assert (package / name).exists() or (ROOT / name).exists(), f"ARCHITECTURE.md names {name}"
 
 
 def test_the_architecture_names_every_top_level_module() -> None:

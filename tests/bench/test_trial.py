@@ -8,8 +8,20 @@ import numpy as np
 import pytest
 
 from admil.bags import BagIndex
-from admil.bench import Ceiling, Demo, Task, TrialResult, as_json, as_report, ceiling, rows_of, run_demo, run_trial
-from admil.bench.speed import measure_speed
+from admil.bench import (
+    Ceiling,
+    Demo,
+    Task,
+    TrialResult,
+    as_json,
+    as_report,
+    ceiling,
+    measure_speed,
+    measure_stores,
+    rows_of,
+    run_demo,
+    run_trial,
+)
 from admil.datasets import digits
 from admil.learner import Recipe
 from admil.metrics import average_precision
@@ -128,3 +140,9 @@ def test_speed_is_measured_as_ratios_of_the_same_run() -> None:
     rows = measure_speed(repeats=1)
     assert {row.against for row in rows} >= {"a plain published-style step", "16 separate steps of ours"}
     assert all(row.seconds > 0 and row.ratio == row.seconds / row.against_seconds for row in rows)
+
+
+def test_reads_from_a_store_are_compared_with_the_same_reads_from_a_raw_file() -> None:
+    rows = measure_stores(repeats=1)
+    assert [row.against for row in rows] == 2 * ["a raw memmap", "a raw memmap", "from memory"]
+    assert all(row.seconds > 0 and row.against_seconds > 0 for row in rows)

@@ -152,6 +152,16 @@ def test_labels_of_a_file_choose_the_terms_too(tmp_path: Path) -> None:
     assert "rain" in TfIdf.from_json(BagStore.open(tmp_path / "s").header.features or {}).terms
 
 
+def test_no_terms_are_chosen_from_bags_that_are_for_testing(tmp_path: Path) -> None:
+    source = tmp_path / "p.jsonl"
+    lines = [{"bag": f"t{bag}", "label": bag % 2, "text": "rain" if bag % 2 else "rocket"} for bag in range(4)]
+    source.write_text("\n".join(map(json.dumps, lines)))
+    done = call("import", "text", source, tmp_path / "s", "--split", "test")
+    assert done.code == 1
+    assert "a TF-IDF is fitted to positive and negative training bags; there are 0" in done.err
+    assert call("import", "text", source, tmp_path / "s", "--split", "train").code == 0
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -18,7 +18,7 @@ from admil.errors import AdmilError, CorruptFile, InvalidInput, MissingExtra
 from admil.features import IMAGENET_MEAN, IMAGENET_STD, OnnxEncoder, Picture
 from admil.store.documents import file_digest
 from tests.features.making import picture, pictures
-from tests.stress.test_importers_fuzz import mangle
+from tests.mangling import mangle
 
 WEIGHTS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 Side = int | str

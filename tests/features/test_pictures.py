@@ -19,7 +19,7 @@ from admil.errors import AdmilError, CorruptFile, InvalidInput
 from admil.features import PICTURE_SUFFIXES, Picture, read_picture
 from admil.features.pictures import checked_picture, resized
 from tests.features.making import encoded, picture, pictures, png
-from tests.stress.test_importers_fuzz import mangle
+from tests.mangling import mangle
 
 LOSSLESS: dict[str, dict[str, Any]] = {
     "PNG": {},

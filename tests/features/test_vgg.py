@@ -19,7 +19,7 @@ from admil.features import IMAGENET_MEAN, IMAGENET_STD, Picture
 from admil.features.vgg import vgg16, vgg16_fc2
 from admil.store.documents import file_digest
 from tests.features.making import pictures
-from tests.stress.test_importers_fuzz import mangle
+from tests.mangling import mangle
 
 CONVOLUTIONS = (
     ((0, 3, 64), (2, 64, 64)),

@@ -17,16 +17,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
+from admil.features import PixelEncoder
 from admil.importers import (
     ArrayImporter,
     H5Importer,
+    ImageImporter,
     Importer,
     JsonlImporter,
     LabelFile,
     PtImporter,
     ReadBag,
     TableImporter,
+    TextImporter,
     TorchmilImporter,
 )
 
@@ -299,3 +303,49 @@ KINDS = (
     Kind("jsonl-bags", _jsonl_bags, JsonlImporter),
     Kind("jsonl-instances", _jsonl_instances, JsonlImporter),
 )
+
+
+def _bag_picture(bag: Made, place: int) -> Image.Image:
+    """Draw an instance: a picture of 4 x 4 in which its features can be seen."""
+    grey = (128 + 16 * np.resize(bag.features[place], (4, 4))).astype(np.uint8)
+    return Image.fromarray(grey).convert("RGB")
+
+
+def _album(folder: Path) -> Path:
+    for bag in BAGS:
+        (folder / "album" / bag.id).mkdir(parents=True)
+        for place in range(len(bag.features)):
+            _bag_picture(bag, place).save(folder / "album" / bag.id / f"{place}.{('png', 'jpg', 'tif')[place % 3]}")
+    return folder / "album"
+
+
+def _picture_list(folder: Path) -> Path:
+    listed = []
+    for bag in BAGS:
+        _bag_picture(bag, 0).save(folder / f"{bag.id}.png")
+        for place, truth in enumerate(bag.truth):
+            box = {"left": place, "top": 0, "right": place + 1, "bottom": 4}
+            about = {"bag": bag.id, "path": f"{bag.id}.png", "label": bag.label, "split": bag.split}
+            listed.append(about | box | {"instance_label": truth})
+    return write_csv(folder / "pictures.csv", listed)
+
+
+def _posts(folder: Path) -> Path:
+    path = folder / "posts.jsonl"
+    lines = []
+    for bag in BAGS:
+        for place, truth in enumerate(bag.truth):
+            text = f"{'rocket' if truth else 'rain'} number {place} of {bag.id}"
+            about = {"bag": bag.id, "label": bag.label, "split": bag.split, "text": text}
+            lines.append(json.dumps(about | {"id": place, "instance_label": truth}))
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+ENCODED = (
+    Kind("images-folder", _album, lambda path: ImageImporter(path, PixelEncoder(2)), labelled=False, truth=False),
+    Kind("images-list", _picture_list, lambda path: ImageImporter(path, PixelEncoder(2))),
+    Kind("images-tiles", _album, lambda path: ImageImporter(path, PixelEncoder(2), tiles=(2, 2)), labelled=False),
+    Kind("text", _posts, lambda path: TextImporter(path, width=5)),
+)
+"""Sources of pictures and texts: the same bags, whose features an encoder makes."""

@@ -19,8 +19,8 @@ from admil.features import FeatureCache, Picture, PixelEncoder
 from admil.importers import ImageImporter, LabelFile, run_import
 from admil.store import BagStore
 from tests.features.making import Counting, encoded, picture, png
+from tests.mangling import mangle
 from tests.store.making import files_of
-from tests.stress.test_importers_fuzz import mangle
 
 from .pictured import importer, listed, one, write, write_list
 from .sources import read_all

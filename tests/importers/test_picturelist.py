@@ -13,7 +13,7 @@ from admil.features import PixelEncoder
 from admil.importers import ImageImporter, run_import
 from admil.store import BagStore
 from tests.features.making import Counting, encoded, picture
-from tests.stress.test_importers_fuzz import mangle
+from tests.mangling import mangle
 
 from .pictured import importer, listed, one, write
 from .sources import read_all

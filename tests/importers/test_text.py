@@ -20,8 +20,8 @@ from admil.features import FeatureCache, TfIdf
 from admil.importers import LabelFile, TextImporter, run_import, source
 from admil.store import BagStore
 from tests.features.making import Counting
+from tests.mangling import mangle
 from tests.store.making import files_of
-from tests.stress.test_importers_fuzz import mangle
 
 from .sources import read_all, write_csv
 

@@ -1,9 +1,9 @@
 """Mangled sources: an import ends in an error of ours or in a store that verifies, whatever the bytes are.
 
 A child process does the work, so that a crash of a library is told from a failed check, and the case can be
-named.  A case is made from (seed, number) alone; this repeats some:
+named.  A case is made from (seed, number) alone; this repeats some of an importer:
 
-    python -m tests.stress.test_importers_fuzz SEED FIRST STOP
+    python -m tests.stress.test_importers_fuzz IMPORTER SEED FIRST STOP
 """
 
 from __future__ import annotations
@@ -28,68 +28,22 @@ import pytest
 from admil.errors import AdmilError
 from admil.importers import run_import
 from admil.store import BagStore
-from tests.importers.sources import KINDS, Kind
+from tests.importers.sources import ENCODED, KINDS, Kind
+from tests.mangling import mangle
 
 ROOT = Path(__file__).parents[2]
-FEW, MANY, SHARE = 280, 10_500, 1_500
+FEW, MANY, SHARE = 40, 10_000, 2_500
+"""Cases for each importer: in every run of the tests, in the long one, and of those in one process."""
+
+SOURCES: dict[str, list[Kind]] = {}
+for _kind in (*KINDS, *ENCODED):
+    SOURCES.setdefault(_kind.name.split("-")[0], []).append(_kind)
+
 MEMORY = 6 * 2**30
 """Address space of the child: more than two bags as large as a source may unpack to."""
 
-INTERESTING = (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1)
-SCRAPS = (
-    b"\0",
-    b"\n",
-    b'"',
-    b",",
-    b"{",
-    b"[[",
-    b"nan",
-    b"1e999",
-    b"-",
-    b"\xff\xfe",
-    b"\x1f\x8b",
-    b"PK\x03\x04",
-    b"\\ud8",
-)
 IN_MEMORY = Path("/dev/shm")
 """Where there is such a folder, nothing waits for a disk."""
-
-
-def mangle(data: bytes, others: Sequence[bytes], generator: np.random.Generator) -> bytes:
-    """Change bytes in one to four of the ways that files go wrong."""
-    changed = bytearray(data)
-    for _ in range(generator.integers(1, 5)):
-        size = len(changed)
-        start, end = sorted(int(i) for i in generator.integers(0, size + 1, 2))
-        if generator.random() < 0.7:
-            end = min(end, start + int(generator.integers(1, 9)))
-        piece = bytes(changed[start:end])
-        match generator.integers(0, 9):
-            case 0 if size:  # flip bits
-                for place in generator.integers(0, size, generator.integers(1, 9)):
-                    changed[place] ^= 1 << int(generator.integers(0, 8))
-            case 1:  # cut off
-                del changed[start:]
-            case 2:  # take out
-                del changed[start:end]
-            case 3:  # put in
-                changed[start:start] = generator.bytes(int(generator.integers(1, 65)))
-            case 4:  # say twice
-                changed[start:start] = piece * int(generator.integers(1, 4))
-            case 5:  # swap
-                there = int(generator.integers(0, size + 1))
-                changed[there : there + len(piece)] = piece
-            case 6:  # a piece of another file
-                other = others[int(generator.integers(0, len(others)))]
-                begin = int(generator.integers(0, len(other) + 1))
-                changed[start:end] = other[begin : begin + int(generator.integers(1, 257))]
-            case 7:  # a number that means something
-                width = int(generator.choice([1, 2, 4, 8]))
-                value = INTERESTING[int(generator.integers(0, len(INTERESTING)))] % 256**width
-                changed[start : start + width] = value.to_bytes(width, "little")
-            case _:  # a word that means something
-                changed[start:end] = SCRAPS[int(generator.integers(0, len(SCRAPS)))]
-    return bytes(changed)
 
 
 @dataclass(frozen=True)
@@ -135,13 +89,14 @@ def attempt(source: Pristine, store: Path, skip_errors: bool) -> str:
     return ended
 
 
-def run_cases(seed: int, first: int, stop: int) -> Counter[str]:
+def run_cases(importer: str, seed: int, first: int, stop: int) -> Counter[str]:
     """Run cases; the number of each is written first, for whoever finds the body."""
     ends: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as name:
         folder = Path(name)
-        sources = [Pristine.write(kind, folder / kind.name) for kind in KINDS]
-        others = [data for source in sources for data in source.files.values()]
+        everything = {kind.name: Pristine.write(kind, folder / kind.name) for kind in (*KINDS, *ENCODED)}
+        others = [data for source in everything.values() for data in source.files.values()]
+        sources = [everything[kind.name] for kind in SOURCES[importer]]
         for case in range(first, stop):
             generator = np.random.default_rng([seed, case])
             source = sources[case % len(sources)]
@@ -153,37 +108,38 @@ def run_cases(seed: int, first: int, stop: int) -> Counter[str]:
     return ends
 
 
-def fuzz(seed: int, first: int, stop: int) -> Counter[str]:
+def fuzz(importer: str, seed: int, first: int, stop: int) -> Counter[str]:
     """Run cases in a process of their own; fail with the case that ended it."""
-    arguments = [sys.executable, "-m", "tests.stress.test_importers_fuzz", *map(str, (seed, first, stop))]
+    arguments = [sys.executable, "-m", "tests.stress.test_importers_fuzz", importer, *map(str, (seed, first, stop))]
     done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
-    assert done.returncode == 0, f"seed {seed}, exit {done.returncode}: {done.stderr[-3000:]}"
+    assert done.returncode == 0, f"{importer}, seed {seed}, exit {done.returncode}: {done.stderr[-3000:]}"
     return Counter({name: int(count) for name, count in (line.split(": ") for line in done.stdout.splitlines())})
 
 
-def test_mangled_sources_end_in_an_error_or_a_sound_store() -> None:
-    ends = fuzz(20_220_814, 0, FEW)
+@pytest.mark.parametrize("importer", SOURCES)
+def test_mangled_sources_end_in_an_error_or_a_sound_store(importer: str) -> None:
+    ends = fuzz(importer, 20_220_814, 0, FEW)
     assert sum(ends.values()) == FEW
-    assert ends["an error"] > FEW / 4
-    assert ends["a store"] > FEW / 20
+    assert ends["an error"] >= FEW / 8
 
 
 @pytest.mark.stress
-def test_many_mangled_sources_end_in_an_error_or_a_sound_store() -> None:
+@pytest.mark.parametrize("importer", SOURCES)
+def test_many_mangled_sources_end_in_an_error_or_a_sound_store(importer: str) -> None:
     seed = int(os.environ.get("ADMIL_FUZZ_SEED", secrets.randbelow(2**32)))
-    sys.stdout.write(f"seed {seed}\n")
     ends: Counter[str] = Counter()
     for first in range(0, MANY, SHARE):
-        ends += fuzz(seed, first, min(MANY, first + SHARE))
-    sys.stdout.write(f"{dict(ends)}\n")
+        ends += fuzz(importer, seed, first, min(MANY, first + SHARE))
+    sys.stderr.write(f"{importer}, seed {seed}: {dict(ends)}\n")
     assert sum(ends.values()) == MANY
+    assert min(ends["an error"], ends["a store"]) > MANY / 1000
 
 
 def main() -> None:
     warnings.simplefilter("error")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
-        ends = run_cases(*map(int, sys.argv[1:4]))
+        ends = run_cases(sys.argv[1], *map(int, sys.argv[2:5]))
     except BaseException:
         traceback.print_exc()
         raise SystemExit(1) from None

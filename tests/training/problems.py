@@ -40,6 +40,7 @@ def recipe(**changes: Any) -> TrainingRecipe:
         "learning_rate": 0.02,
         "weight_decay": 0.0,
         "bags_per_side": 60,
+        "instances_per_step": 50_000,
         "member_share": 1.0,
         "max_steps": 30,
         "held_out_folds": 2,

@@ -61,6 +61,20 @@ def test_a_side_with_fewer_bags_than_wanted_gives_all_it_has() -> None:
     assert sorted(batch.negative.tolist()) == [3, 4, 5, 6, 7]
 
 
+def test_large_bags_come_fewer_at_a_time_and_still_once_a_pass() -> None:
+    bags = bags_of([30, 1, 1, 50, 2, 1, 9, 1], [1, 1, 1, 1, 1, 1, 1, 0])
+    found = reader(bags, bags_per_side=4, instances_per_step=40)
+    batches = list(islice(found.steps(bags.index.positive, bags.index.negative, generator()), 60))
+    sizes = bags.index.sizes
+    together = [int(sizes[batch.positive].sum()) for batch in batches]
+    assert all(total <= 20 or len(batch.positive) == 1 for total, batch in zip(together, batches, strict=True))
+    assert {30, 50} <= set(together), "a bag that is too large comes alone"
+    assert max(len(batch.positive) for batch in batches) == 4
+    visited = np.concatenate([batch.positive for batch in batches])
+    whole = visited[: len(visited) // 7 * 7].reshape(-1, 7)
+    assert all(len(set(row)) == 7 for row in whole.tolist())
+
+
 def test_the_seed_decides_the_batches() -> None:
     one, same, other = (steps(4, 3, 9, 9, seed) for seed in (1, 1, 2))
     assert [b.positive.tolist() for b in one] == [b.positive.tolist() for b in same]

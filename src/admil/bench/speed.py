@@ -5,10 +5,7 @@ The bags are the paper's shape: 60 positive and 60 negative bags of 32 instances
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -16,30 +13,16 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from admil.bags import Bags
+from admil.bench.timing import SpeedRow, medians
 from admil.training import TrainingRecipe, training_step
 
-__all__ = ["SpeedRow", "measure_speed"]
+__all__ = ["measure_speed"]
 
 _SIDE, _SIZE, _WIDTH = 60, 32, 4096
 _POOL = 240
 """Bags on each side to draw from: more than a cache holds."""
 
-_DROPOUT, _WARM_UP = 0.6, 3
-
-
-@dataclass(frozen=True)
-class SpeedRow:
-    """One comparison: seconds of both sides (median) and their ratio."""
-
-    what: str
-    against: str
-    seconds: float
-    against_seconds: float
-
-    @property
-    def ratio(self) -> float:
-        """Our time over the other's: below 1 is faster."""
-        return self.seconds / self.against_seconds
+_DROPOUT = 0.6
 
 
 def measure_speed(repeats: int = 15, seed: int = 0) -> list[SpeedRow]:
@@ -53,7 +36,7 @@ def measure_speed(repeats: int = 15, seed: int = 0) -> list[SpeedRow]:
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
         narrow = Bags(bags.index, bags.features.bfloat16())
         steps["half"] = _our_step(narrow, seed, members=1, precision="bfloat16")
-    seconds = _medians(steps, repeats)
+    seconds = medians(steps, repeats)
     plain, one, sixteen = (seconds[name] for name in ("plain", "one", "sixteen"))
     rows = [
         SpeedRow("one member, float32", "a plain published-style step", one, plain),
@@ -121,15 +104,3 @@ def _looped_hinge(scores: Tensor) -> Tensor:
         for low in negative:
             loss = loss + torch.relu(1 - high + low)
     return loss / (len(positive) * len(negative))
-
-
-def _medians(steps: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Time the steps in turns, so that what else the machine does falls on all of them."""
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(_WARM_UP + repeats):
-        for name, step in steps.items():
-            started = time.perf_counter()
-            step()
-            if turn >= _WARM_UP:
-                times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in times.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,19 @@ from rich.table import Table
 
 from admil.api import ActiveLearner
 from admil.bags import InstanceId
-from admil.bench import METHODS, Demo, DemoResult, RoundResult, as_json, as_report, measure_speed, rows_of, run_demo
+from admil.bench import (
+    METHODS,
+    Demo,
+    DemoResult,
+    RoundResult,
+    SpeedRow,
+    as_json,
+    as_report,
+    measure_speed,
+    measure_stores,
+    rows_of,
+    run_demo,
+)
 from admil.cli.program import program
 from admil.cli.progress import progress_bars
 from admil.cli.wording import counted
@@ -76,21 +89,13 @@ def speed(
     repeats: Annotated[int, typer.Option(min=1, max=10_000, help="Timed steps a side; the median counts.")] = 15,
     threads: Annotated[int, typer.Option(min=0, max=1024, help="Threads of torch; 0 leaves its default.")] = 0,
 ) -> None:
-    """Time a training step against a plain one, as ratios within this run."""
+    """Time training steps and reads from a store against plain ones, as ratios within this run."""
     if threads:
         torch.set_num_threads(threads)
-    table = Table(title=f"One step on 60 + 60 bags of 32 x 4,096, {torch.get_num_threads()} threads, median")
-    for name in ("what", "against", "ms", "against ms", "ratio"):
-        table.add_column(name, justify="left" if name in ("what", "against") else "right")
-    for row in measure_speed(repeats):
-        table.add_row(
-            row.what,
-            row.against,
-            f"{1e3 * row.seconds:.0f}",
-            f"{1e3 * row.against_seconds:.0f}",
-            f"{row.ratio:.2f}",
-        )
-    Console().print(table)
+    console = Console()
+    threads = torch.get_num_threads()
+    console.print(_speed_table(f"One step on 60 + 60 bags of 32 x 4,096, {threads} threads", measure_speed(repeats)))
+    console.print(_speed_table(f"Bags on disk, warm, {threads} threads", measure_stores(repeats)))
 
 
 def _check_folder(out: Path) -> None:
@@ -180,6 +185,16 @@ def _rounds_table(result: DemoResult) -> Table:
                 "" if row.gap_closed is None else f"{100 * row.gap_closed:.0f} %",
             )
         table.add_section()
+    return table
+
+
+def _speed_table(title: str, rows: Sequence[SpeedRow]) -> Table:
+    table = Table(title=f"{title}: medians", title_justify="left")
+    for name in ("what", "against", "ms", "against ms", "ratio"):
+        table.add_column(name, justify="left" if name in ("what", "against") else "right")
+    for row in rows:
+        times = (f"{1e3 * seconds:.3g}" for seconds in (row.seconds, row.against_seconds))
+        table.add_row(row.what, row.against, *times, f"{row.ratio:.2f}")
     return table
 
 

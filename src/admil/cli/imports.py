@@ -225,6 +225,7 @@ def import_text(
         stop_words=stop_words,
         fitted=fitted,
         labels=_label_file(source, shared),
+        split=shared.split,
         skip_errors=shared.skip_errors,
     )
     _run(importer, source, store, shared)

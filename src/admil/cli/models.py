@@ -184,17 +184,12 @@ def _quality(scores: StoreScores, truth: Truth | None) -> str:
 
 
 def _pictured(scores: StoreScores, count: int) -> list[Pictured]:
-    """Find the pictures of the highest instances; those without one are left out."""
-    store, found = scores.store, []
+    """Find the pictures of the highest instances."""
+    store = scores.store
+    if "path" not in store.columns.names:
+        raise InvalidInput(f"the instances of {store.path} have no pictures; leave --sheet out", store.path)
+    found = []
     for position in _highest(scores, count):
         instance = store.index.instance(position)
-        seen = _seen(store.details(instance.bag), instance.index)
-        if seen.get("path"):
-            box = tuple(seen.get(name) for name in ("left", "top", "right", "bottom"))
-            path = store.root_of(instance.bag) / seen["path"]
-            caption = f"{instance.bag} #{instance.index}  f {scores.f[position]:.2f}"
-            around = 0.0 if path.parent == store.path / "pictures" else 1.0  # there the neighbours are other instances
-            found.append(Pictured(path, None if None in box else box, caption, around))  # type: ignore[arg-type]
-    if not found:
-        raise InvalidInput(f"the instances of {store.path} have no pictures; leave --sheet out", store.path)
+        found.append(Pictured.of(store, instance, f"{instance.bag} #{instance.index}  f {scores.f[position]:.2f}"))
     return found

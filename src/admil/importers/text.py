@@ -59,6 +59,7 @@ class TextImporter:
         fitted: the ``features`` of a store, if its TF-IDF is to be used again.
         labels: label and split by bag id, which go before those of the file when a TF-IDF is fitted; bags that it
             does not name are left out of that.  Give the same to `run_import`.
+        split: split of bags for which neither ``labels`` nor the file names one; give the same to `run_import`.
         skip_errors: whether an instance without a proper text is left out of its bag, with its reason.  A line
             that is no JSON, or names no bag, ends the import all the same: the file is damaged.
     """
@@ -74,6 +75,7 @@ class TextImporter:
         stop_words: bool = False,
         fitted: Mapping[str, Any] | None = None,
         labels: Mapping[str, tuple[int | None, str | None]] | None = None,
+        split: str | None = None,
         skip_errors: bool = False,
     ) -> None:
         if vocabulary not in get_args(TextVocabulary):
@@ -84,7 +86,7 @@ class TextImporter:
         check_file(self.path, _EXPECTED)
         self._given = TfIdf.from_json(fitted) if fitted is not None else encoder
         self._width, self._vocabulary, self._stop_words = width, vocabulary, stop_words
-        self._labels, self._skip_errors = labels, skip_errors
+        self._labels, self._split, self._skip_errors = labels, split, skip_errors
 
     @property
     def source(self) -> Source:
@@ -175,7 +177,7 @@ class TextImporter:
 
     def _label_of(self, bag: str, lines: _Lines) -> tuple[int | None, str | None]:
         label, split = (self._labels or {}).get(bag, (None, None))
-        return lines.label if label is None else label, split or lines.split
+        return lines.label if label is None else label, split or lines.split or self._split
 
 
 @dataclass

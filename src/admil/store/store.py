@@ -103,7 +103,8 @@ class BagStore:
 
     def __getitem__(self, bag: str | int) -> Tensor:
         """Return a copy of the (n, D) features of the bag with this id, or of this number."""
-        return self.gather(np.array([self.index.numbered(bag)])).features
+        part, start, count = self._places[self.index.numbered(bag)].tolist()
+        return torch.from_numpy(self._readers[part].raw[start : start + count].copy()).view(self.header.torch_dtype)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[number] for number in range(len(self)))
@@ -175,9 +176,11 @@ class BagStore:
 
     def gather(self, bags: IntArray, out: Tensor | None = None) -> BagBatch:
         """Read whole bags; see `BagSource.gather`."""
-        sizes = self.index.sizes[bags]
-        view = self._room(int(sizes.sum()), out)
-        self._copy(self._part[bags], self._start[bags], sizes, view)
+        places = self._places[bags]
+        sizes = places[:, 2]
+        runs = places.tolist()
+        view = self._room(sum([count for _, _, count in runs]), out)
+        self._copy(runs, view)
         return BagBatch(bags, sizes, view)
 
     def rows(self, positions: IntArray, out: Tensor | None = None) -> Tensor:
@@ -188,7 +191,8 @@ class BagStore:
         part, row = self._part[bags], self._start[bags] + positions - self.index.offsets[bags]
         # neighbours are one copy
         first = np.flatnonzero((np.diff(part, prepend=-1) != 0) | (np.diff(row, prepend=-1) != 1))
-        self._copy(part[first], row[first], np.diff(first, append=len(positions)), view)
+        counts = np.diff(first, append=len(positions))
+        self._copy(np.stack([part[first], row[first], counts], 1).tolist(), view)
         return view
 
     @cached_property
@@ -245,19 +249,22 @@ class BagStore:
         checksums: list[str] = found.tolist()
         return checksums
 
-    def _copy(self, parts: IntArray, starts: IntArray, counts: IntArray, out: Tensor) -> None:
-        """Copy runs of rows, one after another."""
-        plain = out.dtype == self.header.torch_dtype and out.device.type == "cpu" and out.is_contiguous()
-        places = zip(parts.tolist(), starts.tolist(), counts.tolist(), strict=True)
-        at = 0
-        if plain:  # bytes are bytes: NumPy starts such a copy several times quicker than torch
-            to = out.view(torch.uint8).numpy()
-            for part, start, count in places:
-                to[at : at + count] = self._readers[part].raw[start : start + count]
+    @cached_property
+    def _places(self) -> IntArray:
+        """(B, 3) part, first row and rows of each bag."""
+        return np.stack([self._part, self._start, self.index.sizes], 1)
+
+    def _copy(self, runs: Sequence[Sequence[int]], out: Tensor) -> None:
+        """Copy runs of rows, given as (part, first row, rows), one after another."""
+        readers, at = self._readers, 0
+        if out.dtype == self.header.torch_dtype and out.device.type == "cpu" and out.is_contiguous():
+            to = out.view(torch.uint8).numpy()  # bytes are bytes, and NumPy starts such a copy quicker than torch
+            for part, start, count in runs:
+                to[at : at + count] = readers[part].raw[start : start + count]
                 at += count
             return
-        for part, start, count in places:
-            out[at : at + count].copy_(self._readers[part].features[start : start + count])
+        for part, start, count in runs:
+            out[at : at + count].copy_(readers[part].features[start : start + count])
             at += count
 
     def _room(self, rows: int, out: Tensor | None) -> Tensor:

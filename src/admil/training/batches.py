@@ -66,13 +66,16 @@ class StepReader:
 
         A batch's features are overwritten once the one after it is asked for.
         """
-        positives = _passes(positive, self.recipe.bags_per_side, generator)
-        negatives = _passes(negative, self.recipe.bags_per_side, generator)
+        positives, negatives = (self._passes(bags, generator) for bags in (positive, negative))
         jobs = (
             partial(self.read, some_positive, some_negative, *self._drawn_answers(generator), room)
             for some_positive, some_negative, room in zip(positives, negatives, cycle(self.rooms), strict=False)
         )
         yield from one_ahead(jobs, thread=not self.bags.in_memory)
+
+    def _passes(self, bags: IntArray, generator: Generator) -> Iterator[IntArray]:
+        at_most = self.recipe.instances_per_step // 2
+        return _passes(bags, self.bags.index.sizes, self.recipe.bags_per_side, at_most, generator)
 
     def read(
         self, positive: IntArray, negative: IntArray, known: IntArray, refuted: IntArray, room: Room | None = None
@@ -133,8 +136,11 @@ def _taught(recipe: TrainingRecipe, labels: LabelBook) -> IntArray:
     return labels.positives[left[index.bag_of[labels.positives]] > 1]
 
 
-def _passes(bags: IntArray, count: int, generator: Generator) -> Iterator[IntArray]:
-    """Yield ``count`` bags at a time (all, where there are fewer), each pass in a new order."""
+def _passes(bags: IntArray, sizes: IntArray, count: int, instances: int, generator: Generator) -> Iterator[IntArray]:
+    """Yield ``count`` bags at a time (all, where there are fewer), each pass in a new order.
+
+    Fewer come, one at least, where together they would have more than so many ``instances``.
+    """
     count = min(count, len(bags))
     waiting = np.zeros(0, dtype=np.int64)
     while True:
@@ -143,8 +149,10 @@ def _passes(bags: IntArray, count: int, generator: Generator) -> Iterator[IntArr
             fresh = bags[torch.randperm(len(bags), generator=generator).numpy()]
             late = np.isin(fresh, waiting)
             waiting = np.concatenate([waiting, fresh[~late], fresh[late]])
-        yield waiting[:count]
-        waiting = waiting[count:]
+        fitting = int(np.searchsorted(np.cumsum(sizes[waiting[:count]]), instances, side="right"))
+        taken = max(1, fitting)
+        yield waiting[:taken]
+        waiting = waiting[taken:]
 
 
 def _drawn(positions: IntArray, at_most: int | None, generator: Generator) -> IntArray:

@@ -41,6 +41,8 @@ class TrainingRecipe(Settings):
         learning_rate: its step size.
         weight_decay: its weight decay.
         bags_per_side: positive bags, and as many negative ones, of a step (fewer where there are fewer).
+        instances_per_step: at most about this many instances in the bags of a step: where bags are large a step
+            takes fewer of them, one of a side at least.  What a step needs of memory goes with it.
         member_share: probability that a member sees a given bag of a step; below 1 members see different
             mini-batches although features are read once.
         max_steps: optimizer steps at most.
@@ -69,6 +71,7 @@ class TrainingRecipe(Settings):
     learning_rate: float = Field(default=3e-3, gt=0)
     weight_decay: float = Field(default=1e-2, ge=0)
     bags_per_side: int = Field(default=60, ge=1)
+    instances_per_step: int = Field(default=50_000, ge=1)
     member_share: float = Field(default=1.0, gt=0, le=1)
     max_steps: int = Field(default=1000, ge=1)
     held_out_folds: int = Field(default=8, ge=0)

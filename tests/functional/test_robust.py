@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -85,7 +86,8 @@ def by_cvxpy(f: FloatArray, lam: float, family: Family) -> float:
     else:
         ball = cp.sum(cp.rel_entr(p, np.full(n, 1 / n))) <= lam / n
     problem = cp.Problem(cp.Maximize(f @ p), [cp.sum(p) == 1, ball])
-    return float(problem.solve(solver=cp.CLARABEL))
+    tight = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10)
+    return float(problem.solve(solver=cp.CLARABEL, **tight))
 
 
 REFERENCES: dict[Family, Callable[[FloatArray, float], float]] = {
@@ -160,16 +162,25 @@ def test_it_equals_an_independent_solution_on_more_than_2000_random_bags(family:
     assert worst <= SEEN
 
 
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_reference_equals_a_convex_solver(family: Family) -> None:
-    rng = np.random.default_rng(1)
-    bags = [bag for bag in random_bags(rng, 80) if 2 <= len(bag) <= 60][:36]
-    for bag in bags:
-        lam = float(10 ** rng.uniform(-2, 3))
-        solved = by_cvxpy(bag, lam, family)
-        assert REFERENCES[family](bag, lam) == pytest.approx(solved, abs=EXACT)
-        of = Robustness.chi_square(lam) if family == "chi_square" else Robustness.kl(lam)
-        assert robust_score(torch.from_numpy(bag), robustness=of).item() == pytest.approx(solved, abs=EXACT)
+def test_it_equals_a_convex_solver_on_2000_random_bags(family: Family, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    worst, solved = 0.0, 0
+    # a ball whose radius is near the solver's tolerance of 1e-10 it cannot see; of the chi-square ball it sees the root
+    smallest = -8 if family == "chi_square" else 0
+    for bag in random_bags(rng, 500):
+        lam = float(10 ** rng.uniform(smallest, 4))
+        with warnings.catch_warnings(record=True) as said:  # the solver says so itself where it is not sure
+            warnings.simplefilter("always")
+            value = by_cvxpy(bag, lam, family)
+        ours = robust_score(torch.from_numpy(bag), robustness=Robustness(family, "radius", lam)).item()
+        assert ours == pytest.approx(REFERENCES[family](bag, lam), abs=SEEN)
+        if not said:
+            solved += 1
+            worst = max(worst, abs(ours - value))
+    assert solved > 490
+    assert worst <= EXACT
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -153,6 +153,8 @@ def test_a_first_bag_that_is_refused_decides_nothing(tmp_path: Path) -> None:
         ({"label": float("nan")}, "bag 'b': expected a label 0, 1 or None .*, got nan"),
         ({"instances": {"x": [1.0]}}, "bag 'b': column 'x' has 1 values for 2 instances"),
         ({"instances": {"bag": [1, 2]}}, "bag 'b': an instance column cannot be named 'bag'; rename it"),
+        ({"instances": {"": [1, 2]}}, "bag 'b': an instance column cannot be named ''; rename it"),
+        ({"instances": {"\ud8ce": [1, 2]}}, r"bag 'b': an instance column cannot be named '\\ud8ce'; rename it"),
         ({"instances": {"left": ["a", "b"]}}, "bag 'b': the values of instance column 'left' do not fit int32"),
         ({"instances": {"new": [1, 2]}}, r"bag 'b' brings instance column 'new', .* did not have \(text, x\)"),
         ({"instances": {"text": ["\udcff", "b"]}}, "bag 'b': the values of instance column 'text' do not fit string"),

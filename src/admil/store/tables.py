@@ -95,7 +95,7 @@ def details_table(bag: str, count: int, columns: Mapping[str, Any], schema: pa.S
         "index": pa.array(np.arange(count), pa.int32()),
     }
     for name, values in columns.items():
-        if name in arrays:
+        if name in arrays or not name or any("\ud800" <= letter <= "\udfff" for letter in name):  # half a character
             raise InvalidInput(f"bag {bag!r}: an instance column cannot be named {name!r}; rename it", name)
         if len(values) != count:
             raise InvalidInput(f"bag {bag!r}: column {name!r} has {len(values)} values for {count} instances", bag)

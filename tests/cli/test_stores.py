@@ -75,7 +75,7 @@ def test_info_as_json_is_for_programs(tmp_path: Path) -> None:
     assert said["bags_with_truth"] == 7
     assert said["parts"] == len(store.header.parts)
     assert said["sources"] == [
-        {"kind": "table", "name": "posts.csv", "options": {}, "complete": True, "root": None, "bags": 7}
+        {"kind": "table", "name": "posts.csv", "options": {}, "complete": True, "place": None, "root": None, "bags": 7}
     ]
     on_disk = sum(path.stat().st_size for path in (tmp_path / "s").rglob("*") if path.is_file())
     assert sum(said["bytes"].values()) == on_disk

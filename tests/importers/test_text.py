@@ -179,11 +179,12 @@ def test_bags_that_are_passed_over_do_not_shift_the_others(kind: Kind, tmp_path:
 
 
 @each_kind
-def test_a_source_is_the_same_wherever_it_lies(kind: Kind, tmp_path: Path) -> None:
+def test_files_of_one_name_in_two_places_are_two_sources(kind: Kind, tmp_path: Path) -> None:
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     here, there = (kind.open(kind.write(tmp_path / name)).source for name in ("here", "there"))
-    assert here.same(there)
+    assert not here.same(there)
+    assert here.same(kind.open(Path(here.place or "")).source)
     assert here.root is None
 
 

@@ -45,4 +45,5 @@ def damaged_again_and_again(tmp_path: Path, seeds: Iterable[int]) -> Counter[str
 
 def test_no_damage_goes_unnoticed(tmp_path: Path) -> None:
     seen = damaged_again_and_again(tmp_path, range(100))
-    assert min(seen["refused"], seen["reported"], seen["intact"]) >= 5, "the damage was of every kind"
+    assert min(seen["refused"], seen["reported"]) >= 20, "the damage was of every kind"
+    assert seen["intact"] >= 1, "such as a file put in its own place"

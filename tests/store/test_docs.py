@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from admil.store import BagStore, DtypeName, Source
-from admil.store.layout import BAG_SCHEMA, KNOWN_COLUMNS, TRUTH_SCHEMA
+from admil.store import BagStore, DtypeName, Source, relabel
+from admil.store.layout import BAG_SCHEMA, KNOWN_COLUMNS, LABEL_SCHEMA, SUM_SCHEMA, TRUTH_SCHEMA
 from tests.store.making import Given, full, rows, written
 
 PAGE = (Path(__file__).parents[2] / "docs" / "store.md").read_text(encoding="utf-8")
@@ -31,7 +31,9 @@ def read(folder: Path) -> Iterator[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_the_printed_reader_reads_all_there_is(dtype: DtypeName, tmp_path: Path) -> None:
-    store = written(tmp_path / "s", full(), dtype=dtype, source=Source(kind="table", name="ü.csv"))
+    written(tmp_path / "s", full(), dtype=dtype, source=Source(kind="table", name="ü.csv"))
+    relabel(tmp_path / "s", {"bag 2 ü": (0, "new")})
+    store = BagStore.open(tmp_path / "s")
     found = list(read(tmp_path / "s"))
     truth = dict(store.truth_rows())
     assert [row[0] for row in found] == list(store.ids)
@@ -77,6 +79,7 @@ def test_the_columns_on_the_page_are_those_of_the_code() -> None:
     doubles = {"double": "float64"}
     assert known == {name: doubles.get(str(kind), str(kind)) for name, kind in KNOWN_COLUMNS.items()}
     assert all(f"`{name}`" in section("truth") for name in TRUTH_SCHEMA.names)
+    assert all(f"`{name}`" in section("picture_sums and labels") for name in (*SUM_SCHEMA.names, *LABEL_SCHEMA.names))
 
 
 def test_every_key_of_the_header_is_on_the_page(tmp_path: Path) -> None:

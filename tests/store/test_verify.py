@@ -116,17 +116,21 @@ def test_a_bag_that_is_in_two_parts_is_named(tmp_path: Path) -> None:
     assert problem.endswith("bags/000001.parquet names bag 'a', which is in the store already")
 
 
-def test_missing_pictures_are_counted_and_those_of_others_not_looked_for(tmp_path: Path) -> None:
+def test_missing_and_damaged_pictures_are_counted_and_those_of_others_not_looked_for(tmp_path: Path) -> None:
     with BagStore.create(tmp_path) as writer:
         paths = [writer.picture(f"{number}.png", b"x") for number in range(3)]
         writer.add("a", rows(4), instances={"path": [*paths, None]})
         writer.add("b", rows(1), instances={"path": ["elsewhere/x.png"]})
     assert verify_store(tmp_path) == ()
     (tmp_path / paths[1]).unlink()
-    (tmp_path / paths[2]).unlink()
     (problem,) = verify_store(tmp_path)
-    assert problem.startswith("2 pictures of ")
-    assert problem.endswith("are missing (pictures/1.png, …); the store was not copied whole")
+    assert problem.endswith("pictures/1.png is missing; the store was not copied whole")
+    (tmp_path / paths[2]).write_bytes(b"y")
+    (problem,) = verify_store(tmp_path)
+    assert problem.endswith("(1 more pictures are missing or damaged)")
+    (tmp_path / paths[1]).write_bytes(b"x")
+    (problem,) = verify_store(tmp_path)
+    assert "pictures/2.png is damaged: its checksum is not the one written" in problem
 
 
 def test_no_store_at_all_is_a_problem_and_no_exception(tmp_path: Path) -> None:

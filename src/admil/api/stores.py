@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,17 +16,19 @@ import torch
 from torch import Generator
 
 from admil.api.files import features_of_model, load_model, save_model
-from admil.bags import Scores
+from admil.bags import FloatArray, Scores
 from admil.device import usable_device
 from admil.errors import InvalidInput
-from admil.store import BagStore
-from admil.store.documents import moved_in
+from admil.store import BagStore, instance_columns, instance_table
+from admil.store.documents import make_folder, moved_in
 from admil.training import Progress, TrainedModel, TrainingInterrupted, TrainingRecipe, fit, score
 
 __all__ = ["StoreScores", "fit_store", "score_store", "training_bags"]
 
 _AT_ONCE = 200_000
 """Instances scored and written together, about."""
+
+_OWN_NAME = "_of_instance"
 
 _SCHEMA = pa.schema(
     [
@@ -104,11 +106,13 @@ def score_store(
     out: str | Path,
     device: torch.device | str = "cpu",
     on_bags: Callable[[int], None] | None = None,
+    highest: int | None = None,
 ) -> StoreScores:
     """Score every instance of a store with a saved model; write a row for each into a file.
 
-    The columns are ``bag``, ``index``, ``f`` (score), ``p`` (robust weight within the bag), ``bag_score``,
-    ``label`` and ``split``, in the order of the store.  The file appears whole or not at all.
+    The columns are ``bag``, ``index``, ``f`` (score), ``p`` (robust weight within the bag), ``bag_score``, ``label``,
+    ``split``, and what the store knows of the instance (``path``, ``x``, ``text``, …; one that has the name of
+    another column gets ``_of_instance`` behind it), in the order of the store.  The file appears whole or not at all.
 
     Args:
         model: the folder of a saved model.
@@ -116,6 +120,7 @@ def score_store(
         out: a .parquet or .csv file.
         device: where to compute.
         on_bags: called with the number of bags scored so far.
+        highest: write only so many instances, the highest first; None writes all.
 
     Raises:
         InvalidInput: the model was trained on other features, or the file's ending is unknown.
@@ -127,38 +132,72 @@ def score_store(
     trained.module.to(usable_device(device))
     parts: list[Scores] = []
     done = 0
-    with _writer(path) as writer:
+    with _writer(path, _schema(store, nested=path.suffix == ".parquet")) as writer:
         for bags in store.index.runs(_AT_ONCE):
             run = store.subset(bags)
             scores = score(trained, run)
-            writer.write_table(_table(run, scores))
+            if highest is None:
+                writer.write_table(_table(run, scores, writer.schema))
             parts.append(scores)
             done += len(bags)
             if on_bags is not None:
                 on_bags(done)
+        found = _joined(store, parts, trained)
+        if highest is not None:
+            writer.write_table(_highest(store, parts, found.f, highest, writer.schema))
+    return found
+
+
+def _joined(store: BagStore, parts: Sequence[Scores], model: TrainedModel) -> StoreScores:
     return StoreScores(
         store,
         np.concatenate([part.f for part in parts]),
         np.concatenate([part.bag_score for part in parts]),
         np.concatenate([np.maximum.reduceat(part.f, part.index.offsets[:-1]) for part in parts]),
-        not trained.history.held_out_scores.keys().isdisjoint(store.ids),
+        not model.history.held_out_scores.keys().isdisjoint(store.ids),
     )
 
 
-class _TableWriter(Protocol):
-    def write_table(self, table: pa.Table) -> None: ...
+def _highest(store: BagStore, parts: Sequence[Scores], f: FloatArray, count: int, schema: pa.Schema) -> pa.Table:
+    """Return the rows of the highest instances, ties in the order of the store; only their bags are looked at."""
+    order = np.argsort(-f, kind="stable")[:count]
+    bags = np.unique(store.index.bag_of[order])
+    some = store.subset(bags)
+    kept = store.index.positions(bags)
+    p = np.concatenate([part.p for part in parts])
+    bag_score = np.concatenate([part.bag_score for part in parts])
+    rows = _table(some, Scores(some.index, f[kept], p[kept], bag_score[bags]), schema)
+    return rows.take(np.searchsorted(kept, order))
+
+
+@dataclass(frozen=True)
+class _TableWriter:
+    """Writes tables of one schema into a file."""
+
+    schema: pa.Schema
+    write_table: Callable[[pa.Table], None]
 
 
 @contextmanager
-def _writer(path: Path) -> Iterator[_TableWriter]:
+def _writer(path: Path, schema: pa.Schema) -> Iterator[_TableWriter]:
     """Write a file that appears whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.absolute().parent)
     make = pq.ParquetWriter if path.suffix == ".parquet" else pc.CSVWriter
-    with moved_in(path) as beside, make(str(beside), _SCHEMA) as writer:
-        yield writer
+    with moved_in(path) as beside, make(str(beside), schema) as writer:
+        yield _TableWriter(schema, writer.write_table)
 
 
-def _table(store: BagStore, scores: Scores) -> pa.Table:
+def _schema(store: BagStore, nested: bool) -> pa.Schema:
+    """Return the columns of the file: the scores', then those of the instances, lists only where they can be."""
+    known = [field for field in instance_columns(store) if nested or not pa.types.is_nested(field.type)]
+    return pa.schema([*_SCHEMA, *(field.with_name(_name_of(field.name)) for field in known)])
+
+
+def _name_of(column: str) -> str:
+    return f"{column}{_OWN_NAME}" if column in _SCHEMA.names else column
+
+
+def _table(store: BagStore, scores: Scores, schema: pa.Schema) -> pa.Table:
     sizes, bag_of = store.index.sizes, store.index.bag_of
     index = np.arange(len(bag_of)) - np.repeat(store.index.offsets[:-1], sizes)
     labels = pa.array(store.known_labels, mask=store.known_labels < 0)
@@ -171,7 +210,9 @@ def _table(store: BagStore, scores: Scores) -> pa.Table:
         "label": labels.take(bag_of),
         "split": pa.array(store.splits, pa.string()).take(bag_of),
     }
-    return pa.table(columns, _SCHEMA)
+    details = instance_table(store, np.arange(len(store)))
+    known = {_name_of(name): column for name, column in zip(details.column_names, details.columns, strict=True)}
+    return pa.table({**columns, **known}).select(schema.names).cast(schema)
 
 
 def _check_ending(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,8 @@ from admil.cli.progress import progress_bars
 from admil.errors import InvalidInput
 from admil.oracle import Truth
 from admil.report import Pictured, contact_sheet
-from admil.store import BagStore
+from admil.store import BagStore, missing_sources
+from admil.store.documents import make_folder
 from admil.training import Progress, TrainedModel, TrainingInterrupted, TrainingRecipe
 
 __all__ = ["fit", "score"]
@@ -64,6 +66,9 @@ def score(
     store: Store,
     out: Annotated[Path, typer.Option(help="A .parquet or .csv file: a row for each instance.")],
     split: Annotated[str | None, typer.Option(help="Only the bags of this split.")] = None,
+    highest: Annotated[
+        int | None, typer.Option(min=1, help="Write only so many rows, the highest first; else all, in order.")
+    ] = None,
     top: Annotated[int, typer.Option(min=0, help="How many of the highest instances to show.")] = 10,
     sheet: Annotated[Path | None, typer.Option(help="A .png to show the highest instances' pictures in.")] = None,
     evaluate: Annotated[bool, typer.Option("--evaluate", help="Compare with the store's truth.")] = False,
@@ -77,10 +82,12 @@ def score(
         _check_free(sheet, force)
     bags = BagStore.open(store)
     bags = bags if split is None else bags.where(split=split)
+    if sheet is not None:
+        _check_pictures(bags)
     truth = Truth.of_store(bags) if evaluate else None
     with progress_bars(console) as progress:
         task = progress.add_task("scoring, bags", total=len(bags))
-        scores = score_store(model, bags, out, device, lambda done: progress.update(task, completed=done))
+        scores = score_store(model, bags, out, device, lambda done: progress.update(task, completed=done), highest)
     if top:
         console.print(_top_table(scores, top))
     console.print(_quality(scores, truth), highlight=False)
@@ -121,9 +128,16 @@ def _recipe(path: Path | None, changes: Mapping[str, Any]) -> TrainingRecipe:
 
 
 def _check_free(path: Path, force: bool) -> None:
-    """Refuse to write over something before minutes of work, not after."""
+    """Refuse what cannot be written, or would be written over, before minutes of work, not after."""
     if path.exists() and not force:
         raise InvalidInput(f"{path} is there already; choose another name, or replace it with --force", path)
+    folder = path.absolute().parent
+    make_folder(folder)
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidInput(f"cannot write to {folder}: {error.strerror}; choose another place", folder) from error
 
 
 def _described(bags: BagStore) -> str:
@@ -133,19 +147,31 @@ def _described(bags: BagStore) -> str:
 
 def _top_table(scores: StoreScores, count: int) -> Table:
     store = scores.store
-    table = Table(title="Highest instances", title_justify="left")
     rows = []
     for place, position in enumerate(_highest(scores, count), start=1):
         instance = store.index.instance(position)
         words = _words(_seen(store.details(instance.bag), instance.index))
         rows.append((str(place), escape(instance.bag), str(instance.index), f"{scores.f[position]:.3f}", escape(words)))
+    described = any(row[-1] for row in rows)
+    table = Table(title="Highest instances", title_justify="left", expand=described)
     for name in ("", "bag", "#", "f"):
-        table.add_column(name, justify="left" if name == "bag" else "right")
-    if any(row[-1] for row in rows):
-        table.add_column("what it is", no_wrap=True, overflow="ellipsis")
+        table.add_column(name, justify="left" if name == "bag" else "right", overflow="fold")
+    if described:  # takes what the others leave
+        table.add_column("what it is", no_wrap=True, overflow="ellipsis", ratio=1)
     for row in rows:
         table.add_row(*row[: len(table.columns)])
     return table
+
+
+def _check_pictures(store: BagStore) -> None:
+    if "path" not in store.columns.names:
+        raise InvalidInput(f"the instances of {store.path} have no pictures; leave --sheet out", store.path)
+    if missing := missing_sources(store):
+        raise InvalidInput(
+            f"the pictures of {store.path} should be in {missing[0]}, which is not there; if they have moved, say so "
+            f"with {program()} relocate",
+            missing,
+        )
 
 
 def _highest(scores: StoreScores, count: int) -> list[int]:
@@ -185,10 +211,7 @@ def _quality(scores: StoreScores, truth: Truth | None) -> str:
 
 def _pictured(scores: StoreScores, count: int) -> list[Pictured]:
     """Find the pictures of the highest instances."""
-    store = scores.store
-    if "path" not in store.columns.names:
-        raise InvalidInput(f"the instances of {store.path} have no pictures; leave --sheet out", store.path)
-    found = []
+    store, found = scores.store, []
     for position in _highest(scores, count):
         instance = store.index.instance(position)
         found.append(Pictured.of(store, instance, f"{instance.bag} #{instance.index}  f {scores.f[position]:.2f}"))

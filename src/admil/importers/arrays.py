@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from admil.errors import InvalidInput
 from admil.importers.labels import LabelReader
 from admil.importers.npy import read_array, read_npy, row_reader
-from admil.importers.source import BagReader, ReadBag, bag_files, check_file, check_unpacked, name_of, reading
+from admil.importers.source import BagReader, ReadBag, bag_files, check_file, check_unpacked, name_of, place_of, reading
 from admil.store import Source
 
 __all__ = ["ArrayImporter"]
@@ -53,7 +53,7 @@ class ArrayImporter:
     @property
     def source(self) -> Source:
         """See `Importer`."""
-        return Source(kind="arrays", name=name_of(self.path))
+        return Source(kind="arrays", name=name_of(self.path), place=place_of(self.path))
 
     def ids(self) -> list[str]:
         """See `Importer`."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from admil.errors import InvalidInput
 from admil.features.extras import needed
-from admil.importers.source import BagReader, ReadBag, bag_files, check_unpacked, name_of, reading
+from admil.importers.source import BagReader, ReadBag, bag_files, check_unpacked, name_of, place_of, reading
 from admil.store import Source
 
 __all__ = ["H5Importer"]
@@ -48,7 +48,7 @@ class H5Importer:
     @property
     def source(self) -> Source:
         """See `Importer`."""
-        return Source(kind="h5", name=name_of(self.path))
+        return Source(kind="h5", name=name_of(self.path), place=place_of(self.path))
 
     def ids(self) -> list[str]:
         """See `Importer`."""

@@ -24,7 +24,7 @@ from admil.features import (
     read_picture,
 )
 from admil.importers.picturelist import BOX_COLUMNS, ListedBag, ListedPicture, listed_file, listed_folder
-from admil.importers.source import BagReader, ReadBag, name_of, reading
+from admil.importers.source import BagReader, ReadBag, name_of, place_of, reading
 from admil.importers.tiles import Box, EdgeRule, Tiling
 from admil.store import Source
 
@@ -103,7 +103,9 @@ class ImageImporter:
     def source(self) -> Source:
         """See `Importer`."""
         options = {} if self._tiling is None else self._tiling.options
-        return Source(kind="images", name=name_of(self.path), options=options, root=str(self._root))
+        return Source(
+            kind="images", name=name_of(self.path), place=place_of(self.path), options=options, root=str(self._root)
+        )
 
     @property
     def features(self) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from admil.errors import InvalidInput
 from admil.importers.labels import LabelReader
 from admil.importers.records import ColumnTypes, LineStream, matrix, numbered_lines, parsed
 from admil.importers.runs import Run, RunList
-from admil.importers.source import BagReader, ReadBag, check_file, name_of, reading
+from admil.importers.source import BagReader, ReadBag, check_file, name_of, place_of, reading
 from admil.store import Source
 
 __all__ = ["JsonlImporter"]
@@ -53,7 +53,7 @@ class JsonlImporter:
     @property
     def source(self) -> Source:
         """See `Importer`."""
-        return Source(kind="jsonl", name=name_of(self.path), root=str(self._root))
+        return Source(kind="jsonl", name=name_of(self.path), place=place_of(self.path), root=str(self._root))
 
     def ids(self) -> list[str]:
         """See `Importer`."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from admil.errors import CorruptFile, InvalidInput
-from admil.importers.source import BagReader, ReadBag, bag_files, check_file, check_unpacked, name_of, reading
+from admil.importers.source import BagReader, ReadBag, bag_files, check_file, check_unpacked, name_of, place_of, reading
 from admil.store import Source
 
 __all__ = ["PtImporter"]
@@ -41,7 +41,7 @@ class PtImporter:
     @property
     def source(self) -> Source:
         """See `Importer`."""
-        return Source(kind="pt", name=name_of(self.path))
+        return Source(kind="pt", name=name_of(self.path), place=place_of(self.path))
 
     def ids(self) -> list[str]:
         """See `Importer`."""

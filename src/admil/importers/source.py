@@ -31,6 +31,7 @@ __all__ = [
     "check_unpacked",
     "most_unpacked",
     "name_of",
+    "place_of",
     "reading",
 ]
 
@@ -138,6 +139,11 @@ def most_unpacked(packed: int) -> int:
 def name_of(path: Path) -> str:
     """Return the name of a source, without the folder it lies in, also where it was given as "."."""
     return path.resolve().name
+
+
+def place_of(path: Path) -> str:
+    """Return where a source lies, by which it is known again."""
+    return str(path.resolve())
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from admil.importers.columns import ColumnNames, find_columns, is_list
 from admil.importers.labels import LabelReader
 from admil.importers.rows import RowStream, open_rows
 from admil.importers.runs import Run, RunList
-from admil.importers.source import BagReader, ReadBag, name_of, reading
+from admil.importers.source import BagReader, ReadBag, name_of, place_of, reading
 from admil.store import Source
 
 __all__ = ["TableImporter"]
@@ -64,7 +64,7 @@ class TableImporter:
         if self._delimiter is not None:
             options["delimiter"] = self._delimiter
         root = str(self._root) if "path" in self._columns.details else None
-        return Source(kind="table", name=name_of(self.path), options=options, root=root)
+        return Source(kind="table", name=name_of(self.path), place=place_of(self.path), options=options, root=root)
 
     def ids(self) -> list[str]:
         """See `Importer`."""

@@ -20,7 +20,16 @@ from admil.errors import InvalidInput
 from admil.features import FeatureCache, TextEncoder, TfIdf, encode_texts
 from admil.importers.labels import LabelReader
 from admil.importers.records import parsed
-from admil.importers.source import BagReader, ReadBag, check_file, check_unpacked, most_unpacked, name_of, reading
+from admil.importers.source import (
+    BagReader,
+    ReadBag,
+    check_file,
+    check_unpacked,
+    most_unpacked,
+    name_of,
+    place_of,
+    reading,
+)
 from admil.store import Source
 
 __all__ = ["TextImporter", "TextVocabulary"]
@@ -91,7 +100,7 @@ class TextImporter:
     @property
     def source(self) -> Source:
         """See `Importer`."""
-        return Source(kind="text", name=name_of(self.path))
+        return Source(kind="text", name=name_of(self.path), place=place_of(self.path))
 
     @property
     def features(self) -> Mapping[str, Any]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from admil.errors import InvalidInput
 from admil.importers.labels import LabelReader
 from admil.importers.npy import read_npy
-from admil.importers.source import BagReader, ReadBag, bag_files, name_of
+from admil.importers.source import BagReader, ReadBag, bag_files, name_of, place_of
 from admil.store import Source
 
 __all__ = ["TorchmilImporter"]
@@ -55,7 +55,9 @@ class TorchmilImporter:
     @property
     def source(self) -> Source:
         """See `Importer`."""
-        return Source(kind="torchmil", name=name_of(self.path), options={"features": self._folder})
+        return Source(
+            kind="torchmil", name=name_of(self.path), place=place_of(self.path), options={"features": self._folder}
+        )
 
     def ids(self) -> list[str]:
         """See `Importer`."""

@@ -93,6 +93,9 @@ def moved_in(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         beside.replace(path)
         sync_folder(path.parent)
+    except OSError as error:  # some say no file, Arrow says much, and the name beside means nothing to a user
+        said = os.strerror(error.errno) if error.errno else str(error)
+        raise OSError(error.errno or errno.EIO, f"cannot write it: {said}", str(path)) from error
     finally:
         beside.unlink(missing_ok=True)
 

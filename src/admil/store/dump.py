@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from admil.bags import IntArray
 from admil.errors import InvalidInput
+from admil.store.details import instance_columns, instance_table
 from admil.store.documents import make_folder, moved_in
 from admil.store.store import BagStore
 
@@ -87,19 +88,19 @@ def _write_npz(store: BagStore, path: Path, truth: NDArray[np.bool_] | None) -> 
 
 
 def _write_parquet(store: BagStore, path: Path, truth: NDArray[np.bool_] | None, root: Path | None) -> Iterator[int]:
-    columns = _instance_columns(store)
-    fields = [("bag", pa.string()), ("label", pa.int8()), ("split", pa.string()), *columns.items()]
+    fields = [("bag", pa.string()), ("label", pa.int8()), ("split", pa.string()), *_checked_columns(store)]
     fields += [("truth", pa.bool_())] if truth is not None else []
     lists = pa.list_(pa.from_numpy_dtype(_numpy_dtype(store)), store.width)
     schema = pa.schema([*fields, ("features", lists)])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for bags in _runs(store):
             rows = np.repeat(bags, store.index.sizes[bags])
+            details = instance_table(store, bags, root)
             table = {
                 "bag": pa.array(store.ids, pa.string()).take(rows),
                 "label": pa.array(store.known_labels, mask=store.known_labels < 0).take(rows),
                 "split": pa.array(store.splits, pa.string()).take(rows),
-                **_instance_values(store, bags, columns, root),
+                **dict(zip(details.column_names, details.columns, strict=True)),
                 "features": pa.FixedSizeListArray.from_arrays(_features(store, bags).reshape(-1), type=lists),
             }
             if truth is not None:
@@ -127,31 +128,14 @@ def _features(store: BagStore, bags: IntArray) -> NDArray[Any]:
     return array
 
 
-def _instance_columns(store: BagStore) -> dict[str, pa.DataType]:
-    """Return the instance columns; one without any value is text."""
+def _checked_columns(store: BagStore) -> pa.Schema:
+    """Return the instance columns, none of which is named as a column of the dump."""
     for name in store.columns.names:
         if name in _OWN:
             raise InvalidInput(
                 f"an instance column of {store.path} is named {name!r}, as one of the dump is; dump it as .npz", name
             )
-    return {field.name: pa.string() if pa.types.is_null(field.type) else field.type for field in store.columns}
-
-
-def _instance_values(
-    store: BagStore, bags: IntArray, columns: dict[str, pa.DataType], root: Path | None
-) -> dict[str, pa.ChunkedArray]:
-    """Return the instance columns of some bags."""
-    schema, stretches = pa.schema(list(columns.items())), []
-    for some, table in store.details_tables(bags):
-        count = int(store.index.sizes[some].sum())
-        values = {name: pa.nulls(count, kind) for name, kind in columns.items()}
-        if table is not None:
-            values |= dict(zip(table.column_names, table.columns, strict=True))
-        if root is not None:
-            values["path"] = _moved(values["path"], store.root_of(store.ids[some[0]]), root)
-        stretches.append(pa.table(values).select(schema.names).cast(schema))
-    joined = pa.concat_tables(stretches)
-    return dict(zip(joined.column_names, joined.columns, strict=True))
+    return instance_columns(store)
 
 
 def _common_root(store: BagStore) -> Path:
@@ -161,11 +145,3 @@ def _common_root(store: BagStore) -> Path:
     except ValueError:  # drives of Windows
         names = ", ".join(map(str, store.roots))
         raise InvalidInput(f"the pictures of {store.path} lie on several drives ({names}); dump it as .npz") from None
-
-
-def _moved(paths: pa.Array | pa.ChunkedArray, root: Path, common: Path) -> pa.Array | pa.ChunkedArray:
-    """Return paths that are relative to one folder as relative to another that holds it."""
-    above = root.absolute().relative_to(common)
-    if above == Path():
-        return paths
-    return pa.array([None if path is None else (above / path).as_posix() for path in paths.to_pylist()], pa.string())

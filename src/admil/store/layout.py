@@ -13,7 +13,20 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from admil.errors import CorruptFile
 from admil.store.documents import read_document, write_document
 
-__all__ = ["BAG_SCHEMA", "DTYPES", "KNOWN_COLUMNS", "TRUTH_SCHEMA", "DtypeName", "Header", "Part", "Source"]
+__all__ = [
+    "BAG_SCHEMA",
+    "DTYPES",
+    "KNOWN_COLUMNS",
+    "LABEL_SCHEMA",
+    "SUM_SCHEMA",
+    "TRUTH_SCHEMA",
+    "DtypeName",
+    "Header",
+    "Part",
+    "Source",
+    "label_file",
+    "part_files",
+]
 
 HEADER, PICTURES = "store.json", "pictures"
 _FORMAT, _VERSION = "admil-store", 1
@@ -47,6 +60,23 @@ TRUTH_SCHEMA = pa.schema(
     ]
 )
 """The truth: a row per bag, a value per instance."""
+
+SUM_SCHEMA = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("sha256", pa.string(), nullable=False),
+    ]
+)
+"""The pictures that the store keeps itself: a row per picture of a part."""
+
+LABEL_SCHEMA = pa.schema(
+    [
+        pa.field("bag", pa.string(), nullable=False),
+        pa.field("label", pa.int8()),
+        pa.field("split", pa.string()),
+    ]
+)
+"""Labels and splits that were set later: a row per bag, which goes before its row of the manifest."""
 
 KNOWN_COLUMNS: dict[str, pa.DataType] = {
     "path": pa.string(),
@@ -87,6 +117,7 @@ class Part(_Strict):
         manifest: SHA-256 of its bags file.
         details: SHA-256 of its instances file, if it has one.
         truth: SHA-256 of its truth file, if it has one.
+        pictures: SHA-256 of the file with the checksums of its pictures, if it brought any.
         source: number of the import it came from, in the header's list.
     """
 
@@ -97,6 +128,7 @@ class Part(_Strict):
     manifest: str
     details: str | None = None
     truth: str | None = None
+    pictures: str | None = None
     source: int | None = Field(default=None, ge=0)
 
 
@@ -108,6 +140,7 @@ class Source(_Strict):
         name: what it read, without the folder it lay in.
         options: how it read it, as JSON can say it.
         complete: whether it came to its end.
+        place: the absolute path of what it read; None where kind, name and options say it all, as for a data set.
         root: the absolute folder that the ``path`` of its instances is relative to; None for the store's own.
     """
 
@@ -115,11 +148,16 @@ class Source(_Strict):
     name: str
     options: Json = {}
     complete: bool = False
+    place: str | None = None
     root: str | None = None
 
     def same(self, other: Source) -> bool:
-        """Tell whether both are the same import, finished or not, wherever its files lie now."""
-        return (self.kind, self.name, self.options) == (other.kind, other.name, other.options)
+        """Tell whether both are the same import, finished or not.
+
+        Files of one name in two places are two sources: `relocate` says that files have moved.
+        """
+        mine, theirs = ((each.kind, each.name, each.options, each.place) for each in (self, other))
+        return mine == theirs
 
 
 class Header(_Strict):
@@ -131,6 +169,7 @@ class Header(_Strict):
         parts: the parts, in order.
         sources: the imports so far.
         features: how the features were made, where that is known.
+        labels: SHA-256 of the file with labels that were set later, if there is one.
     """
 
     dtype: DtypeName
@@ -138,6 +177,7 @@ class Header(_Strict):
     parts: tuple[Part, ...] = ()
     sources: tuple[Source, ...] = ()
     features: Json | None = None
+    labels: str | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -180,4 +220,10 @@ def part_files(folder: Path, name: str) -> dict[str, Path]:
         "bags": folder / "bags" / f"{name}.parquet",
         "instances": folder / "instances" / f"{name}.parquet",
         "truth": folder / "truth" / f"{name}.parquet",
+        "picture_sums": folder / "picture_sums" / f"{name}.parquet",
     }
+
+
+def label_file(folder: Path, digest: str) -> Path:
+    """Return the file with labels that were set later, by its checksum."""
+    return folder / "labels" / f"{digest[:16]}.parquet"

@@ -73,7 +73,9 @@ def _check(folder: Path, new: bool | None) -> None:
     if there or not folder.exists():
         return
     found = {path.name for path in folder.iterdir()}
-    ours = {_LOCK, PICTURES, *part_files(folder, "x")} if _LOCK in found else set()  # an import that was cut short
+    ours = (
+        {_LOCK, PICTURES, "labels", *part_files(folder, "x")} if _LOCK in found else set()
+    )  # an import that was cut short
     foreign = sorted(name for name in found - ours if not name.endswith(".part"))
     if foreign:
         raise InvalidInput(f"{folder} holds other files ({foreign[0]}, …); choose an empty or a new folder", folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 from torch import Tensor
 
 from admil.store.documents import sync_folder
-from admil.store.layout import BAG_SCHEMA, DTYPES, TRUTH_SCHEMA, Header, Part, part_files
+from admil.store.layout import BAG_SCHEMA, DTYPES, SUM_SCHEMA, TRUTH_SCHEMA, Header, Part, part_files
 from admil.store.shards import ShardFile
 from admil.store.tables import details_table, write_table
 
@@ -63,8 +64,13 @@ class PartWriter:
         if truth is not None:
             self._truth.append(truth)
 
-    def finish(self, source: int | None) -> Part:
-        """See all files to the disk; return what to enter into the header."""
+    def finish(self, source: int | None, pictures: Mapping[str, str]) -> Part:
+        """See all files to the disk; return what to enter into the header.
+
+        Args:
+            source: the number of the import.
+            pictures: the checksums of the pictures that came with its bags, by path.
+        """
         instances, size = self._shard.rows, self._shard.close()
         sync_folder(self.files["features"].parent)
         bags = pa.table([list(column) for column in zip(*self._rows, strict=True)], schema=BAG_SCHEMA)
@@ -77,6 +83,7 @@ class PartWriter:
             manifest=write_table(bags, self.files["bags"]),
             details=write_table(_joined(self._joined), self.files["instances"]) if self._joined else None,
             truth=write_table(_truth_table(self._truth), self.files["truth"]) if self._truth else None,
+            pictures=write_table(_sums_table(pictures), self.files["picture_sums"]) if pictures else None,
             source=source,
         )
 
@@ -108,6 +115,10 @@ class PartWriter:
 def _joined(tables: list[pa.Table]) -> pa.Table:
     """Put instance tables together; a column takes the type of those that have one."""
     return pa.concat_tables(tables, promote_options="default").combine_chunks()
+
+
+def _sums_table(pictures: Mapping[str, str]) -> pa.Table:
+    return pa.table([list(pictures), list(pictures.values())], schema=SUM_SCHEMA)
 
 
 def _truth_table(rows: list[tuple[str, list[bool]]]) -> pa.Table:

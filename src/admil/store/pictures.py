@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -21,8 +22,8 @@ class PictureFolder:
     def __init__(self, folder: Path) -> None:
         self._folder, self._unsynced = folder, False
 
-    def put(self, name: str, data: bytes) -> str:
-        """Write a picture unless it is there; see `StoreWriter.picture`."""
+    def put(self, name: str, data: bytes) -> tuple[str, str]:
+        """Write a picture unless it is there; return its path and checksum.  See `StoreWriter.picture`."""
         words = name.split("/")
         if any(not word or word[0] == "." or set(word) & set("\\:\0") for word in words):
             raise InvalidInput(f"expected the name of a picture such as 'scan/17.png', got {name!r}", name)
@@ -31,7 +32,7 @@ class PictureFolder:
             self._write(path, data)
         elif path.read_bytes() != data:
             raise InvalidInput(f"{path} is another picture already; give this one a name of its own", path)
-        return f"{PICTURES}/{name}"
+        return f"{PICTURES}/{name}", hashlib.sha256(data).hexdigest()
 
     def sync(self) -> None:
         """See to it that what was written is on the disk."""

@@ -20,6 +20,7 @@ from admil.bags import BagBatch, BagIndex, Bags, IntArray
 from admil.errors import CorruptFile, InvalidInput
 from admil.store.layout import DtypeName, Header, Source
 from admil.store.part_reader import PartReader
+from admil.store.tables import read_labels
 from admil.store.verify import verify_store
 from admil.store.writer import PART_BYTES, StoreWriter
 
@@ -66,14 +67,16 @@ class BagStore:
         for reader, bags in zip(readers, tables, strict=True):
             reader.map(bags)
         table = pa.concat_tables(tables)
-        known = table["label"].fill_null(-1).to_numpy()
+        labels, splits = _labelled(table, read_labels(folder, header))
+        known = labels.fill_null(-1).to_numpy()
         index = BagIndex(
             tuple(table["bag"].to_pylist()),
             np.cumsum([0, *table["count"].to_pylist()], dtype=np.int64),
             None if (known < 0).any() else known.astype(np.int64),
         )
         part_of = np.repeat(np.arange(len(tables)), [len(each) for each in tables])
-        return cls(folder, header, index, known, table["split"].to_numpy(), readers, part_of, table["start"].to_numpy())
+        starts = table["start"].to_numpy()
+        return cls(folder, header, index, known, splits.to_numpy(zero_copy_only=False), readers, part_of, starts)
 
     @classmethod
     def create(
@@ -276,3 +279,14 @@ class BagStore:
                 f"out needs {rows} rows or more of {self.width} features, its shape is {tuple(out.shape)}"
             )
         return view
+
+
+def _labelled(
+    bags: pa.Table, later: Mapping[str, tuple[int | None, str | None]]
+) -> tuple[pa.ChunkedArray | pa.Array, pa.ChunkedArray | pa.Array]:
+    """Return labels and splits of the bags of a manifest; those that were set later go before."""
+    if not later:
+        return bags["label"], bags["split"]
+    rows = zip(bags["bag"].to_pylist(), bags["label"].to_pylist(), bags["split"].to_pylist(), strict=True)
+    labels, splits = zip(*(later.get(bag, (label, split)) for bag, label, split in rows), strict=True)
+    return pa.array(labels, pa.int8()), pa.array(splits, pa.string())

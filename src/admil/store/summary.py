@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from admil.store.layout import HEADER, PICTURES, part_files
 from admil.store.store import BagStore
 
-__all__ = ["summary_of"]
+__all__ = ["missing_sources", "summary_of"]
 
 
 def summary_of(store: BagStore) -> dict[str, Any]:
@@ -74,3 +74,9 @@ def _bytes(store: BagStore) -> dict[str, int]:
             sizes[kind] += path.stat().st_size if path.exists() else 0
     pictures = sum(path.stat().st_size for path in (store.path / PICTURES).rglob("*") if path.is_file())
     return {**sizes, "pictures": pictures, "header": (store.path / HEADER).stat().st_size}
+
+
+def missing_sources(store: BagStore) -> tuple[str, ...]:
+    """Return the folders that pictures of a store should lie in, and are not there: people cannot be shown them."""
+    with_pictures = "path" in store.columns.names
+    return tuple(str(root) for root in store.roots if with_pictures and not root.is_dir())

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from admil.errors import CorruptFile, InvalidInput
 from admil.store.documents import file_digest, sync_folder
-from admil.store.layout import KNOWN_COLUMNS
+from admil.store.layout import KNOWN_COLUMNS, LABEL_SCHEMA, Header, label_file
 
-__all__ = ["check_file", "details_table", "read_rows", "read_table", "truth_row", "write_table"]
+__all__ = ["check_file", "details_table", "read_labels", "read_rows", "read_table", "truth_row", "write_table"]
 
 _ROW_GROUP = 20_000
 
@@ -54,6 +54,15 @@ def read_table(path: Path, digest: str, schema: pa.Schema) -> pa.Table:
     if not table.schema.equals(schema):
         raise CorruptFile(f"{path} has columns {table.schema.names}, expected {schema.names}", path)
     return table
+
+
+def read_labels(folder: Path, header: Header) -> dict[str, tuple[int | None, str | None]]:
+    """Return the labels and splits that were set later, by bag."""
+    if header.labels is None:
+        return {}
+    table = read_table(label_file(folder, header.labels), header.labels, LABEL_SCHEMA)
+    values = zip(table["label"].to_pylist(), table["split"].to_pylist(), strict=True)
+    return dict(zip(table["bag"].to_pylist(), values, strict=True))
 
 
 def read_rows(path: Path, start: int, count: int) -> pa.Table:
@@ -111,7 +120,7 @@ def details_table(bag: str, count: int, columns: Mapping[str, Any], schema: pa.S
     return pa.table({field.name: arrays.get(field.name, pa.nulls(count, field.type)) for field in schema})
 
 
-def truth_row(bag: str, label: int | None, positive: NDArray[np.bool_], count: int) -> tuple[str, list[bool]]:
+def truth_row(bag: str, label: int | None, positive: ArrayLike, count: int) -> tuple[str, list[bool]]:
     """Check the truth of a bag against its label; return its row."""
     values = np.asarray(positive)
     if values.shape != (count,) or not np.isin(values, (0, 1)).all():

@@ -7,22 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from admil.errors import AdmilError
-from admil.store.layout import PICTURES, Header
+from admil.store.layout import SUM_SCHEMA, Header
 from admil.store.part_reader import PartReader
 from admil.store.shards import checksum_of
-from admil.store.tables import check_file, truth_row
+from admil.store.tables import check_file, read_labels, read_table, truth_row
 
 __all__ = ["verify_store"]
 
 
 def verify_store(path: str | Path, on_bag: Callable[[int, int], None] | None = None) -> tuple[str, ...]:
     """Read every byte of a store; return what is wrong, a sentence each, () where all is well.
-
-    Of pictures only the presence is checked, and only of those in the store's own folder.
 
     Args:
         path: the store's folder.
@@ -35,8 +32,8 @@ def verify_store(path: str | Path, on_bag: Callable[[int, int], None] | None = N
         return (str(error),)
     if not header.parts:
         return (f"the store {folder} has no bags; import some into it",)
+    problems = _label_problems(folder, header)
     total, before, seen = sum(part.bags for part in header.parts), 0, set[str]()
-    problems: list[str] = []
     for part in header.parts:
         reader = PartReader(folder, header, part)
         for number, found in enumerate(_bag_problems(reader, seen), start=1):
@@ -45,6 +42,16 @@ def verify_store(path: str | Path, on_bag: Callable[[int, int], None] | None = N
                 on_bag(before + number, total)
         before += part.bags
     return tuple(problems)
+
+
+def _label_problems(folder: Path, header: Header) -> list[str]:
+    """Return what is wrong with the labels that were set later."""
+    try:
+        later = read_labels(folder, header)
+    except AdmilError as error:
+        return [str(error)]
+    wrong = [bag for bag, (label, _) in later.items() if label not in (0, 1, None)]
+    return [f"the labels of {folder} say {later[wrong[0]][0]} of bag {wrong[0]!r}, expected 0 or 1"] if wrong else []
 
 
 def _bag_problems(reader: PartReader, seen: set[str]) -> Iterator[list[str]]:
@@ -57,6 +64,7 @@ def _bag_problems(reader: PartReader, seen: set[str]) -> Iterator[list[str]]:
     general = [
         *(f"{reader.files['bags']} names bag {bag!r}, which is in the store already" for bag in _doubles(bags, seen)),
         *_instance_problems(reader, bags),
+        *_picture_problems(reader),
         *_truth_problems(reader, bags),
     ]
     try:
@@ -101,17 +109,24 @@ def _instance_problems(reader: PartReader, bags: pa.Table) -> list[str]:
     same_bags = np.array_equal(table["bag"].to_numpy(), np.repeat(bags["bag"].to_numpy(), counts))
     if not same_bags or not np.array_equal(table["index"].to_numpy(), places):
         return [f"{path} does not describe its shard: its bags and indices are not those of the manifest"]
-    return _missing_pictures(reader, table)
+    return []
 
 
-def _missing_pictures(reader: PartReader, table: pa.Table) -> list[str]:
-    if "path" not in table.column_names or reader.root != reader.folder:
+def _picture_problems(reader: PartReader) -> list[str]:
+    """Return what is wrong with the pictures that the store keeps itself."""
+    if reader.part.pictures is None:
         return []
-    named = pc.unique(table["path"]).drop_null().to_pylist()
-    missing = [name for name in named if name.startswith(f"{PICTURES}/") and not (reader.folder / name).is_file()]
-    if not missing:
-        return []
-    return [f"{len(missing)} pictures of {reader.folder} are missing ({missing[0]}, …); the store was not copied whole"]
+    try:
+        sums = read_table(reader.files["picture_sums"], reader.part.pictures, SUM_SCHEMA)
+    except AdmilError as error:
+        return [str(error)]
+    wrong = []
+    for row in sums.to_pylist():
+        try:
+            check_file(reader.folder / row["path"], row["sha256"])
+        except (AdmilError, OSError) as error:
+            wrong.append(str(error))
+    return wrong if len(wrong) < 2 else [f"{wrong[0]} ({len(wrong) - 1} more pictures are missing or damaged)"]
 
 
 def _truth_problems(reader: PartReader, bags: pa.Table) -> list[str]:

@@ -66,6 +66,7 @@ class StoreWriter:
         self._schema: pa.Schema | None = None
         self._given_dtype, self._closed = dtype, False
         self._pictures = PictureFolder(self.path)
+        self._sums: dict[str, str] = {}  # of the pictures of the open part, by path
         self._lock = StoreLock(self.path, new)
         try:
             self._begin(dtype, features, source)
@@ -101,7 +102,7 @@ class StoreWriter:
         self._check_open()
         _check_words(bag, split)
         if bag in self.ids:
-            raise InvalidInput(f"bag {bag!r} is in the store already; bag ids must be distinct", bag)
+            raise InvalidInput(self._double(bag), bag)
         if label not in (None, 0, 1):
             raise InvalidInput(f"bag {bag!r}: expected a label 0, 1 or None (not known), got {label!r}", bag)
         rows = as_rows(bag, features)
@@ -129,7 +130,9 @@ class StoreWriter:
             data: the file's bytes.
         """
         self._check_open()
-        return self._pictures.put(name, data)
+        path, digest = self._pictures.put(name, data)
+        self._sums[path] = digest
+        return path
 
     def commit(self) -> None:
         """Make what was added part of the store."""
@@ -137,10 +140,10 @@ class StoreWriter:
         if self._part is None:
             return
         with self._abandoned_on_error():
-            part = self._part.finish(self._source)
+            part = self._part.finish(self._source, self._sums)
             self._pictures.sync()
             self._write(self.header.model_copy(update={"parts": (*self.header.parts, part)}))
-        self._part = None
+        self._part, self._sums = None, {}
 
     def close(self) -> None:
         """Commit, note that the import came to its end, and let others write."""
@@ -220,6 +223,21 @@ class StoreWriter:
                 bag,
             )
         return header
+
+    def _double(self, bag: str) -> str:
+        """Say that a bag is there already, and from where, if that is another place than this import's."""
+        said = f"bag {bag!r} is in the store already"
+        for part in self.header.parts:
+            if part.source is None or part.source == self._source:
+                continue
+            place = self.header.sources[part.source].place
+            table = read_table(part_files(self.path, part.name)["bags"], part.manifest, BAG_SCHEMA)
+            if place is not None and bag in table["bag"].to_pylist():
+                return (
+                    f"{said}, from {place}; if that has moved here, say so with admil relocate; if this is another "
+                    "bag, rename it or import it into another store"
+                )
+        return f"{said}; bag ids must be distinct"
 
     def _describe(self, features: Mapping[str, Any]) -> None:
         described = Header(dtype="float32", width=0, features=dict(features)).features

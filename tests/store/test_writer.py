@@ -373,15 +373,17 @@ def test_a_full_disk_leaves_a_sound_store_and_the_same_import_goes_on(size: int,
                     each.add(writer)
 
     run(tmp_path / "whole")
-    with files_of_at_most(size), pytest.raises(OSError, match=r"the store is sound and holds \d+ bags") as caught:
+    with files_of_at_most(size), pytest.raises(OSError, match="put this right and run it again") as caught:
         run(tmp_path / "s")
     assert caught.value.errno == errno.EFBIG
     left = files_of(tmp_path / "s")
     if "store.json" in left:
         assert BagStore.open(tmp_path / "s").verify() == ()
         assert set(left) == set(files_named_by(BagStore.open(tmp_path / "s")))
+        assert f"the store is sound and holds {len(BagStore.open(tmp_path / 's'))} bags" in str(caught.value)
     else:
-        assert set(left) == {"store.lock"}
+        assert not (tmp_path / "s").exists()
+        assert "no bag has been kept yet" in str(caught.value)
     run(tmp_path / "s")
     assert files_of(tmp_path / "s") == files_of(tmp_path / "whole")
 
@@ -398,7 +400,7 @@ def test_who_goes_on_after_a_full_disk_is_told_that_the_writer_is_closed(tmp_pat
         with StoreWriter(tmp_path) as writer:
             with (
                 files_of_at_most(2_000),
-                pytest.raises(OSError, match="File too large; the store is sound and holds 0 bags"),
+                pytest.raises(OSError, match="File too large; no bag has been kept yet"),
             ):
                 writer.add("a", rows(100_000))
             with pytest.raises(InvalidInput, match=r"this writer of .* is closed"):
@@ -409,3 +411,38 @@ def test_who_goes_on_after_a_full_disk_is_told_that_the_writer_is_closed(tmp_pat
     with StoreWriter(tmp_path) as again:
         again.add("b", rows(1))
     assert BagStore.open(tmp_path).ids == ("b",)
+
+
+# --- how large parts are, and what is left of a store that never was -------------------------------
+
+
+def test_parts_of_a_large_store_grow_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("admil.store.writer._PARTS", 2)
+    monkeypatch.setattr("admil.store.writer._LARGEST_PART", 6_000)
+    given = [Given(f"bag {number}", rows(10, 10, number)) for number in range(60)]  # 400 bytes of features each
+    parts = [part.bags for part in written(tmp_path / "s", given, part_bytes=1).header.parts]
+    assert sum(parts) == 60
+    assert parts[:-1] == sorted(parts[:-1])
+    assert parts[0] == 1
+    assert parts[-2] == 12, "of 400 bytes and some each, until there are 6,000"
+
+
+def test_a_store_that_never_had_a_bag_leaves_no_folder_behind(tmp_path: Path) -> None:
+    for folder in (tmp_path / "new", tmp_path / "there"):
+        if folder.name == "there":
+            folder.mkdir()
+        with pytest.raises(InvalidInput, match="is empty"), BagStore.create(folder) as writer:
+            writer.add("a", np.zeros((0, 2)))
+    assert not (tmp_path / "new").exists()
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["store.lock"], "what was there stays"
+
+
+def test_a_lock_whose_folder_was_deleted_meanwhile_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deleted(file: object, how: int) -> None:
+        (tmp_path / "s" / "store.lock").unlink()
+
+    monkeypatch.setattr("admil.store.lock.fcntl.flock", deleted)
+    with pytest.raises(InvalidInput, match="another process is writing"):
+        BagStore.create(tmp_path / "s")

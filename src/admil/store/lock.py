@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,9 +17,9 @@ try:
 except ImportError:  # Windows: two writers at once are then the user's to avoid
     fcntl = None
 
-__all__ = ["StoreLock"]
+__all__ = ["LOCK", "StoreLock"]
 
-_LOCK = "store.lock"
+LOCK = "store.lock"
 
 
 class StoreLock:
@@ -29,12 +30,16 @@ class StoreLock:
     Args:
         folder: the store's folder; made if need be.
         new: True where no store may be there yet, False where one must be, None for either.
+
+    Attributes:
+        made: whether the folder was not there before.
     """
 
     def __init__(self, folder: Path, new: bool | None) -> None:
         _check(folder, new)
+        self.made = not folder.exists()
         make_folder(folder)
-        self._file: BinaryIO = (folder / _LOCK).open("ab")
+        self._file: BinaryIO = (folder / LOCK).open("ab")
         try:
             _take(self._file, folder)
             _check(folder, new)  # another process may have been quicker
@@ -58,8 +63,11 @@ def _take(file: BinaryIO, folder: Path) -> None:
     with suppress(OSError):  # a file system without locks
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            taken = os.fstat(file.fileno()).st_nlink > 0  # else it was deleted, with the folder, before it was ours
         except BlockingIOError:
-            raise InvalidInput(f"another process is writing to {folder}; wait until it has finished", folder) from None
+            taken = False
+        if not taken:
+            raise InvalidInput(f"another process is writing to {folder}; wait until it has finished", folder)
 
 
 def _check(folder: Path, new: bool | None) -> None:
@@ -74,7 +82,7 @@ def _check(folder: Path, new: bool | None) -> None:
         return
     found = {path.name for path in folder.iterdir()}
     ours = (
-        {_LOCK, PICTURES, "labels", *part_files(folder, "x")} if _LOCK in found else set()
+        {LOCK, PICTURES, "labels", *part_files(folder, "x")} if LOCK in found else set()
     )  # an import that was cut short
     foreign = sorted(name for name in found - ours if not name.endswith(".part"))
     if foreign:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,15 +17,18 @@ from numpy.typing import NDArray
 from admil.errors import InvalidInput
 from admil.store.incoming import as_rows, check_finite, natural_dtype
 from admil.store.layout import BAG_SCHEMA, DTYPES, HEADER, DtypeName, Header, Source, part_files
-from admil.store.lock import StoreLock
+from admil.store.lock import LOCK, StoreLock
 from admil.store.part_writer import PartWriter
 from admil.store.pictures import PictureFolder
 from admil.store.tables import details_table, read_table, truth_row
 
 __all__ = ["PART_BYTES", "StoreWriter"]
 
-PART_BYTES = 256 * 2**20
-"""Bytes of features and tables after which a part is closed."""
+PART_BYTES = 64 * 2**20
+"""Bytes of features and tables after which a part is closed: what a crash can cost."""
+
+_PARTS, _LARGEST_PART = 32, 2**30
+"""A part of a large store may be so much of it, up to a limit: a store of a terabyte has about a thousand."""
 
 
 class StoreWriter:
@@ -41,8 +44,8 @@ class StoreWriter:
             and whole numbers become float32), and then refuses bags of another type.
         features: how the features were made; kept in the header.
         source: the import that the bags come from.
-        part_bytes: bytes of features and tables after which a part is closed; the open part's tables are
-            kept in memory.
+        part_bytes: bytes of features and tables after which a part is closed, in a large store more; the open part's
+            tables are kept in memory.
         new: True to make a store, False to go on with one, None for either.
 
     Attributes:
@@ -116,7 +119,7 @@ class StoreWriter:
             self._part.add(bag, rows, None if label is None else int(label), split, details, known)
         self._schema = self._part.schema
         self.ids.add(bag)
-        if self._part.bytes >= self.part_bytes:
+        if self._part.bytes >= max(self.part_bytes, min(self._committed // _PARTS, _LARGEST_PART)):
             self.commit()
 
     def picture(self, name: str, data: bytes) -> str:
@@ -170,6 +173,8 @@ class StoreWriter:
         try:
             if part is not None:
                 part.discard()
+            if not self._written.parts:
+                _remove_empty(self.path, self._lock.made)
         finally:
             self._lock.release()
 
@@ -266,6 +271,11 @@ class StoreWriter:
         header.write(self.path)
         self.header = self._written = header
 
+    @property
+    def _committed(self) -> int:
+        """Bytes of the shards that belong to the store."""
+        return sum(part.shard_bytes for part in self._written.parts)
+
     def _check_open(self) -> None:
         if not self._lock.held:
             raise InvalidInput(f"this writer of {self.path} is closed; make another with BagStore.append", self.path)
@@ -278,9 +288,8 @@ class StoreWriter:
         except OSError as error:
             self.abandon()
             bags = sum(part.bags for part in self._written.parts)
-            said = (
-                f"{error.strerror or error}; the store is sound and holds {bags} bags: put this right and run it again"
-            )
+            kept = f"the store is sound and holds {bags} bags" if bags else "no bag has been kept yet"
+            said = f"{error.strerror or error}; {kept}: put this right and run it again"
             raise OSError(error.errno, said, str(self.path)) from error
         except BaseException:
             self.abandon()
@@ -307,6 +316,19 @@ def _remove_unnamed(folder: Path, names: set[str]) -> None:
                 path.unlink()
     for path in folder.glob(f".{HEADER}.*.part"):
         path.unlink(missing_ok=True)
+
+
+def _remove_empty(folder: Path, whole: bool) -> None:
+    """Delete the folders that a store without a part leaves behind, if nothing is in them, and perhaps its own."""
+    if (folder / HEADER).exists():
+        return
+    with suppress(OSError):  # someone put something else there
+        for kind in part_files(folder, "x"):
+            if (folder / kind).is_dir():
+                (folder / kind).rmdir()
+        if whole and {path.name for path in folder.iterdir()} == {LOCK}:
+            (folder / LOCK).unlink()
+            folder.rmdir()
 
 
 def _short(features: Mapping[str, Any] | None) -> str:

@@ -195,7 +195,7 @@ def test_groups_reach_the_folds() -> None:
 
 
 def test_unlabelled_bags_cannot_be_learned_from() -> None:
-    with pytest.raises(InvalidInput, match="needs bags with labels"):
+    with pytest.raises(InvalidInput, match="every bag needs a label here"):
         started(bags_of([2, 2], None))
 
 

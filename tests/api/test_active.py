@@ -373,7 +373,7 @@ def test_a_recipe_is_a_recipe_or_the_name_of_one() -> None:
 
 
 def test_unlabelled_bags_are_refused_at_once() -> None:
-    with pytest.raises(InvalidInput, match="needs bags with labels"):
+    with pytest.raises(InvalidInput, match="every bag needs a label here"):
         ActiveLearner(bags_of([2, 2], None))
 
 

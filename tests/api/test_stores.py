@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from admil.api import ActiveLearner, BagClassifier
-from admil.bags import Bags, InstanceId, Query
-from admil.errors import InvalidInput
+from admil.bags import AnswerValue, Bags, InstanceId, Query
+from admil.errors import AdmilWarning, InvalidInput
 from admil.learner import Recipe
 from admil.sampling import PF, RandomSampler
 from admil.store import BagStore, DtypeName
@@ -169,19 +169,38 @@ def test_a_learner_on_a_store_is_saved_without_its_bags_and_says_so(tmp_path: Pa
         ActiveLearner.load(tmp_path / "saved")
 
 
-def test_bags_added_to_the_store_later_are_not_the_bags_of_the_learner(tmp_path: Path) -> None:
+def test_bags_added_to_the_store_later_take_part_and_answers_stay(tmp_path: Path) -> None:
     store = problem(tmp_path / "s")[1]
     learner = ActiveLearner(store, short())
-    query = learner.query()
+    first, second, *_ = learner.query().ids
+    learner.answer({first: True})
     learner.save(tmp_path / "saved")
     with BagStore.append(tmp_path / "s") as writer:
         writer.add("new", np.zeros((2, 4)), 0)
+        writer.add("more", np.ones((2, 4)), 1)
     grown = BagStore.open(tmp_path / "s")
-    with pytest.raises(
-        InvalidInput, match=r"these are not the bags that .* was saved with: ids, sizes or labels differ"
-    ):
-        ActiveLearner.load(tmp_path / "saved", bags=grown)
-    assert ActiveLearner.load(tmp_path / "saved", bags=grown.subset(range(24))).query() == query
+    with pytest.warns(AdmilWarning, match="2 bags are new since .* was saved: they take part from now on"):
+        loaded = ActiveLearner.load(tmp_path / "saved", bags=grown)
+    assert loaded.labels.of(first) is AnswerValue.POSITIVE
+    assert second in loaded.query().ids, "the open questions stay"
+    loaded.answer({second: False})
+    assert len(loaded.score().f) == grown.index.n_instances
+    assert ActiveLearner.load(tmp_path / "saved", bags=grown.subset(range(24))).query() == learner.query()
+
+
+def test_bags_that_changed_are_not_the_bags_of_the_learner_however_many_came(tmp_path: Path) -> None:
+    store = problem(tmp_path / "s")[1]
+    ActiveLearner(store, short()).save(tmp_path / "saved")
+    with BagStore.append(tmp_path / "s") as writer:
+        writer.add("new", np.zeros((2, 4)), 0)
+    grown = BagStore.open(tmp_path / "s")
+    wrong = grown.subset([1, 0, *range(2, 25)])
+    with pytest.raises(InvalidInput, match=r"these are not the bags .* ids, sizes or labels differ"):
+        ActiveLearner.load(tmp_path / "saved", bags=wrong)
+    grouped = ActiveLearner(store, short(), groups=[number // 2 for number in range(24)])
+    grouped.save(tmp_path / "grouped")
+    with pytest.raises(InvalidInput, match=r"1 bags are new since .* and of these no group is known"):
+        ActiveLearner.load(tmp_path / "grouped", bags=grown)
 
 
 def test_default_recipes_train_on_a_store_too(tmp_path: Path) -> None:

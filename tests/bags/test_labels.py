@@ -204,7 +204,7 @@ def test_an_extension_that_fails_changes_nothing(last: tuple[str, int, AnswerVal
 
 
 def test_bags_without_labels_have_no_label_book() -> None:
-    with pytest.raises(InvalidInput, match="a label book needs bags with labels; pass labels="):
+    with pytest.raises(InvalidInput, match="every bag needs a label here; pass labels="):
         LabelBook(BagIndex(("a",), np.array([0, 2])))
 
 

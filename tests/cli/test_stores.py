@@ -100,8 +100,8 @@ def test_head_shows_the_first_instances_of_a_bag(tmp_path: Path) -> None:
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.out.splitlines() if "│" in line]
     values = " ".join(f"{value:.3g}" for value in rows(4, 3, 3)[2].tolist())
     assert cells == [
-        *([str(i), f"post 3.{i}", str(i / 2), cells[i][3]] for i in range(2)),
-        ["2", "post 3.2", "1.0", values],
+        *([str(i), f"post 3.{i}", ("0", "0.5")[i], cells[i][3]] for i in range(2)),
+        ["2", "post 3.2", "1", values],
     ]
     assert "1 more; --rows shows them" in done.out
 
@@ -212,3 +212,54 @@ def test_a_folder_without_a_store_is_named(command: str, tmp_path: Path) -> None
     assert done.code == 1
     assert "there is no store.json in" in done.out + done.err
     assert "Traceback" not in done.err
+
+
+# --- label and relocate --------------------------------------------------------------------------
+
+
+def test_labels_that_came_later_are_set(tmp_path: Path) -> None:
+    written(tmp_path / "s", full())
+    (tmp_path / "later.csv").write_text("bag,label,split\nbag 2 ü.svs,1,\nbag 5 ü.svs,0,test\nbag 0 ü.svs,1,\n")
+    done = call("label", tmp_path / "s", tmp_path / "later.csv", "--strip", ".svs")
+    assert done.code == 1, "the truth of bag 2 is known to be negative"
+    assert "bag 'bag 2 ü' is labelled positive but no instance of it is positive" in done.err
+    (tmp_path / "later.csv").write_text("bag,label,split\nbag 2 ü,0,\nbag 5 ü,0,test\nbag 0 ü,1,\n")
+    done = call("label", tmp_path / "s", tmp_path / "later.csv")
+    assert done.code == 0, done.err
+    assert "2 bags changed, of 3 in the file." in done.out
+    assert "7 bags: 3 positive, 0 without a label." in done.out
+    store = BagStore.open(tmp_path / "s")
+    assert store.known_labels.tolist() == [1, 0, 0, 1, 0, 0, 1]
+    assert store.splits.tolist() == ["train", "test", None, "train", "test", "test", "train"], "no split says nothing"
+
+
+def test_a_label_for_a_bag_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    written(tmp_path / "s", full())
+    (tmp_path / "l.csv").write_text("bag,label\nnobody,1\n")
+    done = call("label", tmp_path / "s", tmp_path / "l.csv")
+    assert done.code == 1
+    assert "there is no bag 'nobody' in" in done.err
+
+
+def test_pictures_that_moved_are_told_of_and_found_again(tmp_path: Path) -> None:
+    source = Source(kind="images", name="photos", place=str(tmp_path / "my photos"), root=str(tmp_path / "my photos"))
+    written(tmp_path / "s", [Given("a", rows(1), 1, instances={"path": ["a.png"]})], source=source)
+    done = call("verify", tmp_path / "s")
+    assert done.code == 0
+    assert (
+        f"note: its pictures should be in {tmp_path / 'my photos'}, which is not there; if they have moved:" in done.out
+    )
+    assert f"admil relocate {tmp_path / 's'} '{tmp_path / 'my photos'}' NEW" in done.out
+    (tmp_path / "elsewhere").mkdir()
+    moved = call("relocate", tmp_path / "s", tmp_path / "my photos", tmp_path / "elsewhere")
+    assert moved.code == 0, moved.err
+    assert f"1 source of {tmp_path / 's'} moved." in moved.out
+    assert "note" not in call("verify", tmp_path / "s").out
+    wrong = call("relocate", tmp_path / "s", tmp_path / "nowhere", tmp_path / "elsewhere")
+    assert wrong.code == 1
+    assert f"it comes from: {tmp_path / 'elsewhere'}" in wrong.err
+
+
+def test_a_store_without_sources_has_no_table_of_them(tmp_path: Path) -> None:
+    written(tmp_path / "s", full())
+    assert "Imported from" not in call("info", tmp_path / "s").out

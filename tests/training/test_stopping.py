@@ -111,7 +111,7 @@ def test_bags_of_one_kind_cannot_be_trained_on(label: int, word: str) -> None:
 
 
 def test_unlabelled_bags_cannot_be_trained_on() -> None:
-    with pytest.raises(InvalidInput, match="needs bags with labels"):
+    with pytest.raises(InvalidInput, match="every bag needs a label here"):
         trained(bags_of([1, 2], None))
 
 

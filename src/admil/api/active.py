@@ -199,6 +199,9 @@ class ActiveLearner:
     ) -> Self:
         """Read what `save` wrote; the next query is the one the saved learner would have made.
 
+        Bags that came after those it was saved with take part from then on, with a warning; answers stay, and the
+        open questions too.
+
         Args:
             path: the folder.
             bags: the training bags, where they were not written.

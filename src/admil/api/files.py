@@ -21,7 +21,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from admil.bags import Answer, AnswerValue, BagIndex, Bags, BagSource, InstanceId, LabelBook, Query, QueryItem
-from admil.errors import CorruptFile, InvalidInput
+from admil.errors import CorruptFile, InvalidInput, warn
 from admil.learner import LearnerState, Recipe, RoundRecord
 from admil.models import ModuleEnsemble, Scaling
 from admil.sampling import BuiltinSampler, Sampler
@@ -84,6 +84,7 @@ def save_learner(
         "query": None if state.query is None else asdict(state.query),
         "history": [asdict(record) for record in state.history],
         "groups": groups,
+        "n_bags": len(bags.index),
         "index": _index_digest(bags.index),
         "digest": _digest(bags),
         "bags": _write_bags(bags, folder) if with_bags and isinstance(bags, Bags) else None,
@@ -98,17 +99,19 @@ def load_learner(
     """Read what `save_learner` wrote; ``bags``, ``module`` and ``sampler`` replace what was not written."""
     content = _read_document(folder / _LEARNER, "admil-learner")
     with _clear_errors(folder / _LEARNER):
-        bags = _bags_of(content, folder, bags)
+        bags, saved = _bags_of(content, folder, bags)
         recipe = _recipe_from_json(content["recipe"], sampler)
         answers = [Answer(InstanceId(bag, i), AnswerValue(value)) for bag, i, value in content["answers"]]
         labels = LabelBook(bags.index, tuple(answers))
         trained_on = content["trained_on"]
+        if len(saved.index) < len(bags.index):
+            trained_on = None  # it has not seen the bags that are new
         if trained_on is not None:
             trained_on = labels if trained_on == len(answers) else LabelBook(bags.index, tuple(answers[:trained_on]))
         model = None if content["model"] is None else _model_from_json(content["model"], folder, module)
         if model is not None and model.width != bags.width:
             raise InvalidInput(f"{folder} was saved with bags of {model.width} features, these have {bags.width}")
-        _check_same(content["digest"], bags, folder)
+        _check_same(content["digest"], saved, folder)
         state = LearnerState(
             seed=content["seed"],
             labels=labels,
@@ -204,14 +207,29 @@ def _write_bags(bags: Bags, folder: Path) -> dict[str, str]:
     return _write_tensors(folder, "bags", save_tensors(tensors, metadata={"ids": json.dumps(bags.ids)}))
 
 
-def _bags_of(content: Mapping[str, Any], folder: Path, bags: BagSource | None) -> BagSource:
+def _bags_of(content: Mapping[str, Any], folder: Path, bags: BagSource | None) -> tuple[BagSource, BagSource]:
+    """Return the bags to go on with, and those of them that the learner was saved with: the first, or all."""
     if bags is None:
         if content["bags"] is None:
             raise InvalidInput(f"{folder} was saved without its bags; pass bags=… to load it")
         bags = _read_bags(folder, content["bags"])
-    if _index_digest(bags.index) != content["index"]:
+    count = content["n_bags"]
+    saved = bags.subset(range(count)) if isinstance(bags, Bags | BagStore) and len(bags) > count else bags
+    if _index_digest(saved.index) != content["index"]:
         raise InvalidInput(f"these are not the bags that {folder} was saved with: ids, sizes or labels differ")
-    return bags
+    if saved is not bags:
+        _welcome(len(bags.index) - count, content["groups"], folder)
+    return bags, saved
+
+
+def _welcome(new: int, groups: list[int] | None, folder: Path) -> None:
+    """Say that there are more bags than a learner was saved with."""
+    if groups is not None:
+        raise InvalidInput(
+            f"{new} bags are new since {folder} was saved, and of these no group is known; go on without them "
+            "(bags.subset(range(n))), or make a new learner with groups of all bags and give it the answers"
+        )
+    warn(f"{new} bags are new since {folder} was saved: they take part from now on, and the answers stay")
 
 
 def _read_bags(folder: Path, entry: Mapping[str, str]) -> Bags:

@@ -61,6 +61,9 @@ class BagIndex:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __contains__(self, bag: object) -> bool:
+        return bag in self._numbers
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, BagIndex):
             return NotImplemented

@@ -172,7 +172,10 @@ class LabelBook:
     ) -> dict[InstanceId, AnswerValue]:
         labels = self.index.labels
         if labels is None:
-            raise InvalidInput("a label book needs bags with labels; pass labels=… when you make them")
+            raise InvalidInput(
+                "every bag needs a label here; pass labels=… when you make the bags, or choose those of a store that "
+                "have one: store.where(labelled=True)"
+            )
         for answer in answers:
             instance, value = answer.instance, answer.value
             self.index.position(instance)

@@ -19,7 +19,7 @@ from admil.cli.data import data_app
 from admil.cli.demo import ask, demo, speed
 from admil.cli.imports import import_app
 from admil.cli.models import fit, score
-from admil.cli.stores import dump, head, info, verify
+from admil.cli.stores import dump, head, info, label, relocate_sources, verify
 from admil.errors import AdmilError
 
 __all__ = ["app", "main"]
@@ -43,7 +43,7 @@ def version(
 
 
 _FIRST: tuple[Callable[..., None], ...] = (demo, ask)
-_ON_STORES: tuple[Callable[..., None], ...] = (info, head, verify, dump, fit, score, speed)
+_ON_STORES: tuple[Callable[..., None], ...] = (info, head, label, verify, dump, fit, score, speed)
 
 for command in _FIRST:
     app.command()(command)
@@ -51,6 +51,7 @@ app.add_typer(import_app, name="import")
 app.add_typer(data_app, name="data")
 for command in _ON_STORES:
     app.command()(command)
+app.command("relocate")(relocate_sources)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from admil.cli.options import PictureOptions, flattened
-from admil.cli.program import program
+from admil.cli.program import program, quoted
 from admil.cli.progress import progress_bars
 from admil.datasets import (
     CATALOG,
@@ -274,7 +274,7 @@ def _build(
     console.print(_checked(store, positives, reuse), highlight=False)
     console.print(f"Store: [b]{escape(str(out))}[/b]  {_done(report)}", highlight=False, soft_wrap=True)
     if last:
-        console.print(f"Next: [b]{program()} fit {escape(str(out))} --out model[/b]", soft_wrap=True)
+        console.print(f"Next: [b]{program()} fit {quoted(out)} --out model[/b]", soft_wrap=True)
 
 
 def _check_free(dataset: Importer, out: Path) -> None:

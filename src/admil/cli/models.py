@@ -15,8 +15,9 @@ from rich.table import Table
 
 from admil import metrics
 from admil.api import StoreScores, fit_store, score_store, training_bags
-from admil.cli.program import program
+from admil.cli.program import program, quoted
 from admil.cli.progress import progress_bars
+from admil.cli.wording import plainly
 from admil.errors import InvalidInput
 from admil.oracle import Truth
 from admil.report import Pictured, contact_sheet
@@ -54,9 +55,15 @@ def fit(
     auroc = model.history.held_out_auroc
     judged = "no bags were held out" if auroc is None else f"AUROC of held-out bags [b]{auroc:.3f}[/b]"
     console.print(f"{judged}, weights of step {model.history.best_step} of {len(model.history.losses)}.")
+    if auroc is not None and (bags.header.features or {}).get("labels_seen"):
+        console.print(
+            "[yellow]note:[/yellow] the AUROC flatters: the terms that are features were chosen by the labels of these "
+            "bags, the held-out ones among them; judge by bags of a test split.",
+            highlight=False,
+        )
     console.print(f"Model: [b]{escape(str(out))}[/b]")
     console.print(
-        f"Next, rank the instances: [b]{program()} score {escape(f'{out} {store}')} --out scores.parquet[/b]",
+        f"Next, rank the instances: [b]{program()} score {quoted(out)} {quoted(store)} --out scores.parquet[/b]",
         soft_wrap=True,
     )
 
@@ -191,7 +198,7 @@ def _words(seen: Mapping[str, Any]) -> str:
     box = [seen.get(name) for name in ("left", "top", "right", "bottom")]
     if seen.get("path"):
         return f"{seen['path']}" + ("" if None in box else " [{}, {}, {}, {}]".format(*box))
-    return ", ".join(f"{name} {value}" for name, value in seen.items() if value is not None)[:120]
+    return ", ".join(f"{name} {plainly(value)}" for name, value in seen.items() if value is not None)[:120]
 
 
 def _quality(scores: StoreScores, truth: Truth | None) -> str:

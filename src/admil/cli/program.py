@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
 
-__all__ = ["program"]
+from rich.markup import escape
+
+__all__ = ["program", "quoted"]
 
 
 def program() -> str:
@@ -16,3 +19,8 @@ def program() -> str:
     if own.name != "admil" or (found is not None and Path(found).resolve() == own.resolve()):
         return "admil"
     return os.path.relpath(own)
+
+
+def quoted(path: str | Path) -> str:
+    """Return a path as it can be pasted into a shell, and printed by rich."""
+    return escape(shlex.quote(str(path)))

@@ -14,14 +14,15 @@ from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
-from admil.cli.program import program
+from admil.cli.program import program, quoted
 from admil.cli.progress import progress_bars
-from admil.cli.wording import counted
+from admil.cli.wording import counted, plainly
 from admil.errors import InvalidInput
+from admil.importers import LabelFile
 from admil.oracle import Truth
-from admil.store import BagStore, dump_store, summary_of, verify_store
+from admil.store import BagStore, dump_store, missing_sources, relabel, relocate, summary_of, verify_store
 
-__all__ = ["dump", "head", "info", "verify"]
+__all__ = ["dump", "head", "info", "label", "relocate_sources", "verify"]
 
 Store = Annotated[Path, typer.Argument(help="The store's folder.")]
 
@@ -48,7 +49,8 @@ def info(
     console = Console()
     console.print(_facts(summary))
     console.print(_splits(summary["splits"]))
-    console.print(_sources(summary["sources"]))
+    if summary["sources"]:
+        console.print(_sources(summary["sources"]))
 
 
 def verify(store: Store) -> None:
@@ -59,6 +61,13 @@ def verify(store: Store) -> None:
         problems = verify_store(store, lambda done, total: progress.update(task, completed=done, total=total))
     if not problems:
         found = summary_of(BagStore.open(store))
+        for place in missing_sources(BagStore.open(store)):
+            console.print(
+                f"[yellow]note:[/yellow] its pictures should be in {escape(place)}, which is not there; if they have "
+                f"moved: {program()} relocate {quoted(store)} {quoted(place)} NEW",
+                highlight=False,
+                soft_wrap=True,
+            )
         amount = (counted(found["bags"]["all"], "bag"), counted(found["instances"], "instance"), _size(found))
         console.print(f"[green]Sound[/green]: {', '.join(amount)}.", highlight=False)
         return
@@ -66,6 +75,35 @@ def verify(store: Store) -> None:
         console.print(f"[red]problem:[/red] {escape(problem)}", highlight=False, soft_wrap=True)
     more = f", the first {_SHOWN} are shown" if len(problems) > _SHOWN else ""
     raise InvalidInput(f"{store} has {counted(len(problems), 'problem')}{more}", store)
+
+
+def label(
+    store: Store,
+    labels: Annotated[Path, typer.Argument(help="A CSV with columns bag, label and perhaps split.")],
+    strip: Annotated[str, typer.Option(help="An ending to take off its bag ids, such as .svs.")] = "",
+    positive: Annotated[str | None, typer.Option(help="Its word for positive; all others say negative then.")] = None,
+) -> None:
+    """Set labels, and splits if the file has them, of bags of a store: those that came later, or were wrong."""
+    bags, given = BagStore.open(store), LabelFile(labels, strip, positive)
+    wanted = {bag: _merged(bags, bag, *given[bag]) for bag in given}
+    changed = relabel(store, wanted)
+    after = BagStore.open(store)
+    positive_now, unknown = int((after.known_labels == 1).sum()), int((after.known_labels < 0).sum())
+    console = Console()
+    console.print(f"{counted(changed, 'bag')} changed, of {len(wanted):,} in the file.", highlight=False)
+    console.print(
+        f"{counted(len(after), 'bag')}: {positive_now:,} positive, {unknown:,} without a label.", highlight=False
+    )
+
+
+def relocate_sources(
+    store: Store,
+    old: Annotated[Path, typer.Argument(help="Where the files were: the source itself, or a folder above it.")],
+    new: Annotated[Path, typer.Argument(help="Where they are now.")],
+) -> None:
+    """Say that the files a store was imported from have moved, so that pictures and imports find them again."""
+    count = relocate(store, old, new)
+    Console().print(f"{counted(count, 'source')} of {escape(str(store))} moved.", highlight=False, soft_wrap=True)
 
 
 def head(
@@ -111,10 +149,17 @@ def dump(
     kind, option = ("arrays", "") if out.suffix == ".npz" else ("table", "")
     if root is not None:
         console.print(f"The pictures' paths are relative to {escape(str(root))}", highlight=False, soft_wrap=True)
-        option = f" --root {root}"
-    console.print(
-        f"To read it back: [b]{program()} import {kind} {escape(str(out))} STORE{escape(option)}[/b]", soft_wrap=True
-    )
+        option = f" --root {quoted(root)}"
+    console.print(f"To read it back: [b]{program()} import {kind} {quoted(out)} STORE{option}[/b]", soft_wrap=True)
+
+
+def _merged(store: BagStore, bag: str, label: int | None, split: str | None) -> tuple[int | None, str | None]:
+    """Return what a line of a label file makes of a bag: where it says nothing, the store's own stays."""
+    if bag not in store.index:
+        return label, split  # `relabel` names it
+    number = store.index.number(bag)
+    known = int(store.known_labels[number])
+    return (None if known < 0 else known) if label is None else label, split or store.splits[number]
 
 
 def _facts(summary: Mapping[str, Any]) -> Table:
@@ -204,7 +249,7 @@ def _columns(details: list[dict[str, Any]]) -> dict[str, list[str]]:
         if boxed and name == _SIDES[0]:
             columns["box"] = [_box([row[side] for side in _SIDES]) for row in details]
         elif not (boxed and name in _SIDES):
-            columns[name] = ["" if row[name] is None else " ".join(str(row[name]).split()) for row in details]
+            columns[name] = ["" if row[name] is None else " ".join(plainly(row[name]).split()) for row in details]
     return {name: values for name, values in columns.items() if any(values)}
 
 

@@ -273,8 +273,9 @@ class StoreWriter:
 
     @property
     def _committed(self) -> int:
-        """Bytes of the shards that belong to the store."""
-        return sum(part.shard_bytes for part in self._written.parts)
+        """Bytes of the features that belong to the store."""
+        row = self._written.width * self._written.torch_dtype.itemsize
+        return row * sum(part.instances for part in self._written.parts)
 
     def _check_open(self) -> None:
         if not self._lock.held:

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from admil.cli import app
+from admil.cli.app import app
 
 __all__ = ["README", "REFERENCE", "RESULTS", "cli_reference", "demo_table", "readme_with_table"]
 

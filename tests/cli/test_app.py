@@ -96,3 +96,21 @@ def test_output_that_nobody_reads_is_no_error(tmp_path: Path) -> None:
         check=False,
     )
     assert listing.stderr == b""
+
+
+def test_ctrl_c_while_libraries_are_imported_is_quiet_too(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from admil.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "info", "x"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.strip()) == (130, "interrupted")
+
+
+def test_a_command_imports_what_it_needs_and_no_more() -> None:
+    code = "import sys; sys.argv = ['admil', 'data', '--help']\nfrom admil.cli import main\ntry: main()\n"
+    code += "except SystemExit: pass\nassert 'admil.cli.demo' not in sys.modules, 'the demo draws with matplotlib'"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_that_is_mistyped_is_suggested() -> None:
+    assert "Did you mean 'info'?" in call("inof").err

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.kills import killed_and_resumed
+from tests.store.kills import SOURCES, killed_and_resumed
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of multiprocessing, about threads beside forks
-def test_a_killed_import_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
-    assert killed_and_resumed(tmp_path, 3, random.Random(0)) >= 1
+@pytest.mark.parametrize("kind", SOURCES)
+def test_a_killed_import_goes_on_to_the_same_bytes(kind: str, tmp_path: Path) -> None:
+    assert killed_and_resumed(kind, tmp_path, 3, random.Random(0)) >= 1

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.kills import killed_and_resumed
+from tests.store.kills import SOURCES, killed_and_resumed
 
 
 @pytest.mark.stress
-@pytest.mark.parametrize("seed", [1, 2])
-def test_twenty_kills_leave_no_trace(seed: int, tmp_path: Path) -> None:
-    assert killed_and_resumed(tmp_path, 20, random.Random(seed)) >= 10
+@pytest.mark.parametrize("kind", SOURCES)
+def test_twenty_kills_leave_no_trace(kind: str, tmp_path: Path) -> None:
+    assert killed_and_resumed(kind, tmp_path, 20, random.Random(1)) >= 10

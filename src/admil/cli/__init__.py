@@ -1,5 +1,18 @@
 """The command line: arguments in, one call each, words out."""
 
-from admil.cli.app import app, main
+from __future__ import annotations
 
-__all__ = ["app", "main"]
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; Ctrl-C is a quiet exit, also while libraries are still being imported."""
+    try:
+        from admil.cli.app import run
+
+        run()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)

@@ -7,24 +7,71 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Iterator, Mapping, MutableMapping
+from importlib import import_module
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from typer.core import TyperGroup
 
 import admil
-from admil.cli.data import data_app
-from admil.cli.demo import ask, demo, speed
-from admil.cli.imports import import_app
-from admil.cli.models import fit, score
-from admil.cli.stores import dump, head, info, label, relocate_sources, verify
 from admil.errors import AdmilError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run"]
+
+_COMMANDS = {
+    "demo": "demo:demo",
+    "ask": "demo:ask",
+    "import": "imports:import_app",
+    "data": "data:data_app",
+    "info": "stores:info",
+    "head": "stores:head",
+    "label": "stores:label",
+    "relocate": "stores:relocate_sources",
+    "verify": "stores:verify",
+    "dump": "stores:dump",
+    "fit": "models:fit",
+    "score": "models:score",
+    "speed": "demo:speed",
+}
+"""Every command in the order of the help, with its module in this package and its name there."""
+
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name; the module of one is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, attribute = _COMMANDS[name].split(":")
+        return _made(name, getattr(import_module(f"admil.cli.{module}"), attribute))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+class _Group(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = cast(MutableMapping[str, Any], _Commands())
+
+
+def _made(name: str, found: Any) -> Any:
+    """Return typer's command for a function, or for the commands of a group."""
+    if isinstance(found, typer.Typer):
+        group = typer.main.get_command(found)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(found)
+    return typer.main.get_command(alone)
+
 
 app = typer.Typer(
+    cls=_Group,
     help="Active deep multiple instance learning: from bag labels and a few answers to ranked instances.",
     no_args_is_help=True,
     add_completion=False,
@@ -42,19 +89,7 @@ def version(
         raise typer.Exit
 
 
-_FIRST: tuple[Callable[..., None], ...] = (demo, ask)
-_ON_STORES: tuple[Callable[..., None], ...] = (info, head, label, verify, dump, fit, score, speed)
-
-for command in _FIRST:
-    app.command()(command)
-app.add_typer(import_app, name="import")
-app.add_typer(data_app, name="data")
-for command in _ON_STORES:
-    app.command()(command)
-app.command("relocate")(relocate_sources)
-
-
-def main() -> None:
+def run() -> None:
     """Run the command line; an error is one sentence, Ctrl-C a quiet exit, and no traceback is ever shown."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

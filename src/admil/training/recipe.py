@@ -42,7 +42,8 @@ class TrainingRecipe(Settings):
         weight_decay: its weight decay.
         bags_per_side: positive bags, and as many negative ones, of a step (fewer where there are fewer).
         instances_per_step: at most about this many instances in the bags of a step: where bags are large a step
-            takes fewer of them, one of a side at least.  What a step needs of memory goes with it.
+            takes fewer of them, one of a side at least.  What a step needs of memory goes with it;
+            a bag is taken whole, however large.
         member_share: probability that a member sees a given bag of a step; below 1 members see different
             mini-batches although features are read once.
         max_steps: optimizer steps at most.

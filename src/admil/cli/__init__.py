@@ -14,5 +14,5 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        sys.stderr.write("interrupted\n")
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""Losses: by hand on small bags, one contract for every bag loss, and how they meet at their limits."""
+"""Hinge losses: by hand on small bags, one contract for all of them, and how they meet at their limits."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from admil.functional import Robustness, pairwise_hinge, theorem1_holds
 from admil.losses import (
     BagLoss,
     Drbl,
+    HingeLoss,
     MaxScore,
     MeanScore,
     TopK,
@@ -27,7 +28,7 @@ from admil.losses import (
 )
 
 
-def bag_hinge(loss: BagLoss, positive: tuple[Tensor, Tensor], worst: Tensor, above: Tensor, below: Tensor) -> Tensor:
+def bag_hinge(loss: HingeLoss, positive: tuple[Tensor, Tensor], worst: Tensor, above: Tensor, below: Tensor) -> Tensor:
     """Return the mean hinge of positive bags (scores and mask) over negative bags (their maxima)."""
     scores, mask = positive
     return pairwise_hinge(loss.positive_score(scores, mask.expand_as(scores)), worst, above, below)
@@ -35,8 +36,8 @@ def bag_hinge(loss: BagLoss, positive: tuple[Tensor, Tensor], worst: Tensor, abo
 
 BAG_LOSS: TypeAdapter[BagLoss] = TypeAdapter(BagLoss)
 
-LOSSES: list[BagLoss] = [
-    *(kind() for kind in get_args(get_args(BagLoss)[0])),
+LOSSES: list[HingeLoss] = [
+    *(kind() for kind in get_args(HingeLoss)),
     Drbl(robustness=Robustness.effective(1)),
     Drbl(robustness=Robustness.chi_square(3)),
     Drbl(robustness=Robustness.effective(1.5, "kl")),
@@ -45,7 +46,7 @@ LOSSES: list[BagLoss] = [
     TopK(k=1),
     Variance(c=0),
 ]
-"""Every bag loss with its default fields (a new one is found here by itself), and some others."""
+"""Every hinge loss with its default fields (a new one is found here by itself), and some others."""
 
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 
@@ -79,26 +80,26 @@ def _fields(family: str, measure: str, strength: float) -> dict[str, object]:
     ],
     ids=repr,
 )
-def test_the_score_of_two_instances_by_hand(loss: BagLoss, expected: float) -> None:
+def test_the_score_of_two_instances_by_hand(loss: HingeLoss, expected: float) -> None:
     score = _scores(loss, [[0.8, 0.2]])
     assert score.tolist() == pytest.approx([expected], abs=1e-12)
 
 
 @every_loss
-def test_a_single_instance_is_its_bag(loss: BagLoss) -> None:
+def test_a_single_instance_is_its_bag(loss: HingeLoss) -> None:
     assert _scores(loss, [[0.3], [0.9]]).tolist() == pytest.approx([0.3, 0.9])
 
 
 @every_loss
 @pytest.mark.parametrize("level", [0.0, 0.3, 1.0])
-def test_a_bag_of_equal_scores_scores_the_same(loss: BagLoss, level: float) -> None:
+def test_a_bag_of_equal_scores_scores_the_same(loss: HingeLoss, level: float) -> None:
     assert _scores(loss, [[level] * 4, [level] * 2]).tolist() == pytest.approx([level, level])
 
 
 @every_loss
 @settings(max_examples=25)
 @given(some=bags, order=st.randoms(use_true_random=False))
-def test_order_and_padding_change_nothing(loss: BagLoss, some: list[list[float]], order: Any) -> None:
+def test_order_and_padding_change_nothing(loss: HingeLoss, some: list[list[float]], order: Any) -> None:
     expected = _scores(loss, some)
     shuffled = [order.sample(bag, len(bag)) for bag in some]
     torch.testing.assert_close(_scores(loss, shuffled), expected)
@@ -112,7 +113,7 @@ def test_order_and_padding_change_nothing(loss: BagLoss, some: list[list[float]]
 @every_loss
 @settings(max_examples=25)
 @given(some=bags)
-def test_a_score_lies_between_the_mean_and_the_maximum(loss: BagLoss, some: list[list[float]]) -> None:
+def test_a_score_lies_between_the_mean_and_the_maximum(loss: HingeLoss, some: list[list[float]]) -> None:
     score = _scores(loss, some).tolist()
     mean, most = _scores(MeanScore(), some).tolist(), _scores(MaxScore(), some).tolist()
     assert all(low <= value + 1e-12 for low, value in zip(mean, score, strict=True))
@@ -121,7 +122,7 @@ def test_a_score_lies_between_the_mean_and_the_maximum(loss: BagLoss, some: list
 
 
 @every_loss
-def test_members_are_scored_side_by_side(loss: BagLoss) -> None:
+def test_members_are_scored_side_by_side(loss: HingeLoss) -> None:
     members = torch.rand(3, 2, 4, dtype=torch.float64)
     mask = torch.tensor([[True, True, True, False], [True] * 4])
     together = loss.positive_score(members, mask.expand_as(members))
@@ -130,7 +131,7 @@ def test_members_are_scored_side_by_side(loss: BagLoss) -> None:
 
 
 @every_loss
-def test_padding_gets_no_gradient_whatever_stands_there(loss: BagLoss) -> None:
+def test_padding_gets_no_gradient_whatever_stands_there(loss: HingeLoss) -> None:
     scores = torch.tensor([[0.7, 0.2, 5.0], [0.1, -9.0, 0.4]], requires_grad=True)
     mask = torch.tensor([[True, True, False], [False, False, False]])
     (gradient,) = torch.autograd.grad(loss.positive_score(scores, mask).sum(), scores)
@@ -139,13 +140,13 @@ def test_padding_gets_no_gradient_whatever_stands_there(loss: BagLoss) -> None:
 
 
 @every_loss
-def test_a_bag_without_instances_scores_nothing(loss: BagLoss) -> None:
+def test_a_bag_without_instances_scores_nothing(loss: HingeLoss) -> None:
     score = loss.positive_score(torch.rand(1, 3), torch.zeros(1, 3, dtype=torch.bool))
     assert score.tolist() == [0.0]
 
 
 @every_loss
-def test_the_gradient_is_that_of_the_value(loss: BagLoss) -> None:
+def test_the_gradient_is_that_of_the_value(loss: HingeLoss) -> None:
     # bags on which the maximiser is unique, so that the robust score has a gradient
     scores = torch.tensor([[0.9, 0.35, 0.1, 0.3], [0.6, 0.5, 0.45, 0.0]], dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[True] * 4, [True, True, True, False]])
@@ -161,7 +162,7 @@ def test_the_gradient_is_that_of_the_value(loss: BagLoss) -> None:
 @every_loss
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("bag", [[0.0] * 3, [1.0] * 3, [0.1] * 3, [1.0, 0.0, 0.0], [1e-38, 0.0, 0.0], [1.0, 1.0, 0.0]])
-def test_values_and_gradients_are_finite_at_extremes(loss: BagLoss, bag: list[float], dtype: torch.dtype) -> None:
+def test_values_and_gradients_are_finite_at_extremes(loss: HingeLoss, bag: list[float], dtype: torch.dtype) -> None:
     scores = torch.tensor([[bag]], dtype=dtype, requires_grad=True)
     one = torch.ones(1, 1, dtype=dtype)
     mask = torch.ones(1, 3, dtype=torch.bool)
@@ -181,7 +182,7 @@ def test_values_and_gradients_are_finite_at_extremes(loss: BagLoss, bag: list[fl
     weights=st.lists(st.sampled_from([0.0, 1.0, 1.0, 0.25]), min_size=8, max_size=8),
 )
 def test_the_hinge_is_a_weighted_mean_over_every_pair(
-    loss: BagLoss, some: list[list[float]], worst: list[float], weights: list[float]
+    loss: HingeLoss, some: list[list[float]], worst: list[float], weights: list[float]
 ) -> None:
     above, below = weights[: len(some)], weights[4 : 4 + len(worst)]
     value = _hinge(loss, some, worst, above, below)
@@ -199,7 +200,7 @@ def test_the_hinge_is_a_weighted_mean_over_every_pair(
 
 
 @every_loss
-def test_a_bag_of_weight_nothing_gets_no_gradient_and_no_value(loss: BagLoss) -> None:
+def test_a_bag_of_weight_nothing_gets_no_gradient_and_no_value(loss: HingeLoss) -> None:
     f = torch.tensor([[[0.6, 0.2], [0.9, 0.8]]], requires_grad=True)
     worst = torch.tensor([[0.5, 0.7]], requires_grad=True)
     mask = torch.ones(2, 2, dtype=torch.bool)
@@ -212,7 +213,7 @@ def test_a_bag_of_weight_nothing_gets_no_gradient_and_no_value(loss: BagLoss) ->
 
 
 @every_loss
-def test_no_pair_at_all_costs_nothing(loss: BagLoss) -> None:
+def test_no_pair_at_all_costs_nothing(loss: HingeLoss) -> None:
     f = torch.tensor([[[0.6, 0.2]]], requires_grad=True)
     mask, one = torch.ones(1, 2, dtype=torch.bool), torch.ones(1, 1)
     for above, below in ((one * 0, one), (one, one * 0), (one * 0, one * 0)):
@@ -306,7 +307,7 @@ def test_cross_entropy_has_the_gradient_of_its_value() -> None:
 
 
 @every_loss
-def test_a_loss_survives_json(loss: BagLoss) -> None:
+def test_a_loss_survives_json(loss: HingeLoss) -> None:
     text = BAG_LOSS.dump_json(loss)
     assert BAG_LOSS.validate_json(text) == loss
     assert f'"kind":"{loss.kind}"'.encode() in text
@@ -314,7 +315,7 @@ def test_a_loss_survives_json(loss: BagLoss) -> None:
 
 def test_every_kind_is_another_word() -> None:
     kinds = [kind().kind for kind in get_args(get_args(BagLoss)[0])]
-    assert len(set(kinds)) == len(kinds) == 5
+    assert len(set(kinds)) == len(kinds) == 7
 
 
 @pytest.mark.parametrize(
@@ -356,12 +357,12 @@ def _padded(some: Sequence[Sequence[float]], width: int = 0, filler: float = 0.0
     return scores, mask
 
 
-def _scores(loss: BagLoss, some: Sequence[Sequence[float]], width: int = 0, filler: float = 0.0) -> Tensor:
+def _scores(loss: HingeLoss, some: Sequence[Sequence[float]], width: int = 0, filler: float = 0.0) -> Tensor:
     return loss.positive_score(*_padded(some, width, filler))
 
 
 def _hinge(
-    loss: BagLoss,
+    loss: HingeLoss,
     some: Sequence[Sequence[float]],
     worst: Sequence[float],
     above: Sequence[float] | None = None,

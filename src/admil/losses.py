@@ -1,8 +1,9 @@
 """Losses: what the bag labels say, and what the answers add.
 
-A bag loss scores positive bags its own way and negative bags by their maximum, and hinges every
-positive x negative pair: relu(1 - score(+) + max(-)).  A new one is a class here with a ``kind`` and
-``positive_score``, listed in `BagLoss`.
+There are two families.  A *hinge* loss scores positive bags its own way and negative bags by their maximum, and
+hinges every positive x negative pair: relu(1 - score(+) + max(-)).  A new one is a class here with a ``kind`` and
+``positive_score``, listed in `HingeLoss`.  A *pooled* loss makes one logit of a bag, whatever its label, and takes
+the cross-entropy: a class with a ``kind`` and ``bag_log_odds``, listed in `PooledLoss`.
 """
 
 from __future__ import annotations
@@ -16,23 +17,31 @@ from torch.nn import functional as nnf
 
 from admil.functional import (
     Robustness,
+    attention_weights,
     maximum_score,
     mean_score,
     robust_score,
+    softmax_mean_log_odds,
     top_k_score,
     variance_score,
 )
 from admil.settings import Settings
 
 __all__ = [
+    "AttentionPooled",
+    "BagLogOdds",
     "BagLoss",
     "Drbl",
+    "HingeLoss",
     "MaxScore",
     "MeanScore",
+    "PooledLoss",
     "PositiveScore",
+    "SoftmaxPooled",
     "TopK",
     "Variance",
     "answer_cross_entropy",
+    "bag_cross_entropy",
 ]
 
 
@@ -41,6 +50,13 @@ class PositiveScore(Protocol):
 
     def positive_score(self, scores: Tensor, mask: Tensor) -> Tensor:
         """Return (..., B) bag scores of (..., B, N) instance scores in [0, 1]."""
+
+
+class BagLogOdds(Protocol):
+    """How a pooled loss makes the logit of a bag."""
+
+    def bag_log_odds(self, outputs: Tensor, mask: Tensor) -> Tensor:
+        """Return (..., B) logits of bags from a network's (H, ..., B, N) outputs: logits, and energies if any."""
 
 
 class Drbl(Settings):
@@ -96,7 +112,38 @@ class Variance(Settings):
         return variance_score(scores, mask, self.c)
 
 
-BagLoss = Annotated[Drbl | MaxScore | TopK | MeanScore | Variance, Field(discriminator="kind")]
+class SoftmaxPooled(Settings):
+    """MI-logistic: the probability of a bag is O = sum(o exp(alpha o)) / sum(exp(alpha o)) (Settles et al. 2007)."""
+
+    kind: Literal["softmax_pooled"] = "softmax_pooled"
+    alpha: float = Field(default=2.5, ge=0, allow_inf_nan=False)
+
+    def bag_log_odds(self, outputs: Tensor, mask: Tensor) -> Tensor:
+        """Return `softmax_mean_log_odds` of the logits."""
+        return softmax_mean_log_odds(outputs[0], mask, self.alpha)
+
+
+class AttentionPooled(Settings):
+    """Attention MIL: a bag's logit is that of its instances, weighted by their attention (Ilse et al. 2018).
+
+    The network must have attention; which, says the recipe.
+    """
+
+    kind: Literal["attention_pooled"] = "attention_pooled"
+
+    def bag_log_odds(self, outputs: Tensor, mask: Tensor) -> Tensor:
+        """Return sum a_i logit_i, where a = softmax(energies)."""
+        logits, energies = outputs
+        return (attention_weights(energies, mask) * torch.where(mask, logits, 0.0)).sum(-1)
+
+
+HingeLoss = Drbl | MaxScore | TopK | MeanScore | Variance
+"""Losses that order every positive bag above every negative one."""
+
+PooledLoss = SoftmaxPooled | AttentionPooled
+"""Losses that take the cross-entropy of a bag's own logit."""
+
+BagLoss = Annotated[HingeLoss | PooledLoss, Field(discriminator="kind")]
 """Every bag loss that a recipe can name."""
 
 
@@ -109,5 +156,20 @@ def answer_cross_entropy(logits: Tensor, truth: Tensor, weight: Tensor) -> Tenso
         weight: (E, A) 0 where a member leaves an answer out.
     """
     each = nnf.binary_cross_entropy_with_logits(logits, truth.to(logits).expand_as(logits), reduction="none")
+    total = weight.sum(-1)
+    return (each * weight).sum(-1) / torch.where(total > 0, total, 1.0)
+
+
+def bag_cross_entropy(positive: Tensor, negative: Tensor, above: Tensor, below: Tensor) -> Tensor:
+    """Return the mean binary cross-entropy over bags, (E,).
+
+    Args:
+        positive: (E, A) logits of positive bags.
+        negative: (E, B) logits of negative bags.
+        above: (E, A) weights of the positive bags.
+        below: (E, B) weights of the negative bags.
+    """
+    each = torch.cat([nnf.softplus(-positive), nnf.softplus(negative)], -1)
+    weight = torch.cat([above, below], -1)
     total = weight.sum(-1)
     return (each * weight).sum(-1) / torch.where(total > 0, total, 1.0)

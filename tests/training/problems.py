@@ -35,6 +35,7 @@ def recipe(**changes: Any) -> TrainingRecipe:
         "members": 2,
         "hidden": (8, 4),
         "dropout": 0.0,
+        "attention": None,
         "scaling": "standard",
         "optimizer": "adamw",
         "learning_rate": 0.02,

@@ -63,7 +63,7 @@ def situation(
 
 def losses(made: TrainingRecipe, **changes: Any) -> list[float]:
     logits, batch, bags, _, out = situation(made, **changes)
-    return list(Objective(made, bags.index, out, CPU)(logits, batch, generator()).tolist())
+    return list(Objective(made, bags.index, out, CPU)(logits[None], batch, generator()).tolist())
 
 
 def reference(made: TrainingRecipe, **changes: Any) -> list[float]:
@@ -128,6 +128,8 @@ def _positive_score(loss: BagLoss, scores: list[float]) -> float:
             return mean + c * math.sqrt(sum((f - mean) ** 2 for f in scores) / n / n)
         case Drbl(robustness=robustness):
             return float(robust_score(torch.tensor([scores], dtype=torch.float64), None, robustness))
+        case _:
+            raise AssertionError(f"{loss!r} is no hinge loss; see test_pooled.py")
 
 
 def _mean_hinge(positive: list[float], negative: list[float]) -> float:
@@ -147,7 +149,7 @@ def test_without_answers_the_loss_is_the_mean_hinge_over_every_pair_of_bags() ->
     none = np.zeros(0, dtype=np.int64)
     batch = reader.read(np.array([0]), np.array([1, 2]), none, none)
     logits = torch.logit(torch.tensor([[0.2, 0.9, 0.5, 0.1, 0.3]], dtype=torch.float64))
-    loss = Objective(made, bags.index, np.zeros((1, 3), dtype=bool), CPU)(logits, batch, generator())
+    loss = Objective(made, bags.index, np.zeros((1, 3), dtype=bool), CPU)(logits[None], batch, generator())
     assert loss.tolist() == pytest.approx([((1 - 0.9 + 0.5) + (1 - 0.9 + 0.3)) / 2])
 
 
@@ -221,7 +223,7 @@ def test_twenty_one_known_negatives_make_two_extra_bags() -> None:
     f = torch.full((1, len(batch.features)), 0.1, dtype=torch.float64)
     f[0, 25] = 0.7  # the positive bag's highest instance that counts
     f[0, 31 + 4], f[0, 31 + 20] = 0.5, 0.3  # one in the bag of twenty, and the last one
-    loss = Objective(made, bags.index, np.zeros((1, 2), dtype=bool), CPU)(torch.logit(f), batch, generator())
+    loss = Objective(made, bags.index, np.zeros((1, 2), dtype=bool), CPU)(torch.logit(f)[None], batch, generator())
     assert loss.tolist() == pytest.approx([((1 - 0.7 + 0.1) + (1 - 0.7 + 0.5) + (1 - 0.7 + 0.3)) / 3])
 
 
@@ -230,7 +232,7 @@ def test_nothing_of_a_held_out_bag_moves_the_member_that_holds_it_out(answers: s
     made = recipe(members=2, answers=answers, loss=Drbl(robustness=Robustness.effective(5)))
     logits, batch, bags, _, out = situation(made, held_out=[(0, 0), (0, 3), (1, 6)])
     logits.requires_grad_()
-    Objective(made, bags.index, out, CPU)(logits, batch, generator()).sum().backward()  # type: ignore[no-untyped-call]
+    Objective(made, bags.index, out, CPU)(logits[None], batch, generator()).sum().backward()  # type: ignore[no-untyped-call]
     assert logits.grad is not None
     whole_bags = bags.index.bag_of[bags.index.positions(np.concatenate([batch.positive, batch.negative]))]
     bag_of_row = np.concatenate([whole_bags, bags.index.bag_of[batch.answered]])
@@ -263,14 +265,14 @@ def test_each_member_sees_its_own_share_of_a_step() -> None:
     batch = StepReader(made, bags, LabelBook(bags.index), CPU).read(np.arange(4), np.arange(4, 8), none, none)
     logits = torch.zeros(2000, 8, dtype=torch.float64, requires_grad=True)
     objective = Objective(made, bags.index, np.zeros((2000, 8), dtype=bool), CPU)
-    first = objective(logits, batch, generator(1))
+    first = objective(logits[None], batch, generator(1))
     first.sum().backward()  # type: ignore[no-untyped-call]
     assert logits.grad is not None
     took_part = logits.grad != 0
     # a bag takes part where it is drawn and one of the four of the other kind is
     assert took_part.double().mean().item() == pytest.approx(0.25 * (1 - 0.75**4), abs=0.02)
-    assert torch.equal(first, objective(logits, batch, generator(1)))
-    assert not torch.equal(first, objective(logits, batch, generator(2)))
+    assert torch.equal(first, objective(logits[None], batch, generator(1)))
+    assert not torch.equal(first, objective(logits[None], batch, generator(2)))
 
 
 def test_a_single_member_sees_the_whole_step_whatever_its_share() -> None:

@@ -17,7 +17,7 @@ from admil.bags import Answer, AnswerValue, BagIndex, Bags, BagSource, InstanceI
 from admil.errors import AnswerConflict, InvalidInput, NotFitted
 from admil.functional import Robustness
 from admil.losses import Drbl
-from admil.training import TrainedModel, TrainingRecipe, fit, score
+from admil.training import TrainedModel, TrainingRecipe, bag_probability, fit, score
 
 __all__ = ["BagClassifier"]
 
@@ -113,8 +113,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return np.stack([1 - positive, positive], axis=1)
 
     def decision_function(self, X: Sequence[ArrayLike] | BagSource) -> NDArray[np.float64]:
-        """Return the logit of the highest instance of each bag, (B,)."""
-        return np.array([_logit(scores.max()) for scores in self.score_instances(X)])
+        """Return the logit of the highest instance of each bag, or, with a pooled loss, of the bag itself, (B,)."""
+        self._fitted_calibration()
+        return _bag_logits(self.model_, _as_source(X))
 
     def score_instances(self, X: Sequence[ArrayLike] | BagSource) -> list[NDArray[np.float64]]:
         """Return the score in [0, 1] of every instance, an array per bag."""
@@ -232,11 +233,12 @@ def _calibration(model: TrainedModel, bags: BagSource) -> tuple[float, float]:
 
 def _cut(model: TrainedModel, bags: BagSource) -> float:
     """Return the logit above which as many training bags lie as are positive."""
-    descending = np.sort([_logit(scores.max()) for scores in score(model, bags).split()])[::-1]
+    descending = np.sort(_bag_logits(model, bags))[::-1]
     positive = len(bags.index.positive)
     return float(descending[positive - 1 : positive + 1].mean())
 
 
-def _logit(probability: float) -> float:
-    clipped = min(max(probability, 1e-300), 1 - 1e-16)
-    return float(np.log(clipped) - np.log1p(-clipped))
+def _bag_logits(model: TrainedModel, bags: BagSource) -> NDArray[np.float64]:
+    clipped = np.clip(bag_probability(model, score(model, bags)), 1e-300, 1 - 1e-16)
+    logits: NDArray[np.float64] = np.log(clipped) - np.log1p(-clipped)
+    return logits

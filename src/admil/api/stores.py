@@ -21,7 +21,7 @@ from admil.device import usable_device
 from admil.errors import InvalidInput
 from admil.store import BagStore, instance_columns, instance_table
 from admil.store.documents import make_folder, moved_in
-from admil.training import Progress, TrainedModel, TrainingInterrupted, TrainingRecipe, fit, score
+from admil.training import Progress, TrainedModel, TrainingInterrupted, TrainingRecipe, bag_probability, fit, score
 
 __all__ = ["StoreScores", "fit_store", "score_store", "training_bags"]
 
@@ -51,7 +51,7 @@ class StoreScores:
         store: the bags that were scored.
         f: (M,) score of each instance; features are never held whole, these numbers are.
         bag_score: (B,) robust score of each bag.
-        best: (B,) highest instance score of each bag.
+        best: (B,) highest instance score of each bag; with a pooled loss its own.
         trained_on: whether bags among these, by their ids, are known to have taken part in the model's training.
     """
 
@@ -153,7 +153,7 @@ def _joined(store: BagStore, parts: Sequence[Scores], model: TrainedModel) -> St
         store,
         np.concatenate([part.f for part in parts]),
         np.concatenate([part.bag_score for part in parts]),
-        np.concatenate([np.maximum.reduceat(part.f, part.index.offsets[:-1]) for part in parts]),
+        np.concatenate([bag_probability(model, part) for part in parts]),
         not model.history.held_out_scores.keys().isdisjoint(store.ids),
     )
 

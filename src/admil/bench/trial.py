@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from admil import metrics
 from admil.api import ActiveLearner
 from admil.bags import Bags, Query, Scores
 from admil.learner import Recipe
 from admil.oracle import SimulatedAnnotator, Truth
-from admil.training import Progress
+from admil.training import Progress, bag_probability
 
 __all__ = ["RoundResult", "Task", "TrialResult", "run_trial"]
 
@@ -107,7 +105,7 @@ def _result(
         positives=sum(value.value == "positive" for value in answered),
         positive_bag_share=metrics.positive_bag_share(task.train.labels, labels.found),
         average_precision=metrics.average_precision(task.test_truth.positive, test.f),
-        bag_auroc=metrics.auroc(task.test.labels, np.array([f.max() for f in test.split()])),
+        bag_auroc=metrics.auroc(task.test.labels, bag_probability(learner.model, test)),
         held_out_auroc=learner.model.history.held_out_auroc,
         scores=learner.score(),
         query=query,

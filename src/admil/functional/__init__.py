@@ -5,8 +5,10 @@ from admil.functional.ragged import BagFunction, Padding, SizeClasses
 from admil.functional.robust import robust_score, robust_weights
 from admil.functional.robustness import Robustness
 from admil.functional.scores import (
+    attention_weights,
     maximum_score,
     mean_score,
+    softmax_mean_log_odds,
     softmax_mean_score,
     theorem1_holds,
     top_k_score,
@@ -19,6 +21,7 @@ __all__ = [
     "Padding",
     "Robustness",
     "SizeClasses",
+    "attention_weights",
     "bag_posterior",
     "disagreement",
     "entropy",
@@ -30,6 +33,7 @@ __all__ = [
     "pairwise_hinge",
     "robust_score",
     "robust_weights",
+    "softmax_mean_log_odds",
     "softmax_mean_score",
     "theorem1_holds",
     "top_k_score",

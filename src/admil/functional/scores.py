@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from admil.errors import InvalidInput
 
-__all__ = ["maximum_score", "mean_score", "softmax_mean_score", "theorem1_holds", "top_k_score", "variance_score"]
+__all__ = [
+    "attention_weights",
+    "maximum_score",
+    "mean_score",
+    "softmax_mean_log_odds",
+    "softmax_mean_score",
+    "theorem1_holds",
+    "top_k_score",
+    "variance_score",
+]
 
 
 def maximum_score(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -68,6 +78,32 @@ def softmax_mean_score(scores: Tensor, mask: Tensor | None = None, alpha: float 
     weights = torch.softmax((alpha * scores).masked_fill(~mask, -torch.inf), -1)
     # masked before the product: an empty row's weights are nan, and so would be their gradient
     return (torch.where(mask, weights, 0.0) * torch.where(mask, scores, 0.0)).sum(-1)
+
+
+def softmax_mean_log_odds(logits: Tensor, mask: Tensor | None = None, alpha: float = 2.5) -> Tensor:
+    """Return log(O / (1 - O)) of the combining function O of MI-logistic, from the instances' logits.
+
+    Finite where O itself rounds to 0 or 1; 0 for an empty bag.
+
+    >>> softmax_mean_log_odds(torch.tensor([[3.0, 3.0]]))
+    tensor([3.])
+    """
+    mask = _full(logits, mask)
+    filled = mask | ~mask.any(-1, keepdim=True)  # an empty row would have no gradient but nan
+    weight = (alpha * torch.sigmoid(logits)).masked_fill(~filled, -torch.inf)
+    odds = torch.logsumexp(weight + logsigmoid(logits), -1) - torch.logsumexp(weight + logsigmoid(-logits), -1)
+    return torch.where(mask.any(-1), odds, 0.0)
+
+
+def attention_weights(energies: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Return softmax(e) over each bag, exactly 0 where masked; rows of a bag sum to 1, an empty bag's are 0.
+
+    >>> attention_weights(torch.zeros(1, 2))
+    tensor([[0.5000, 0.5000]])
+    """
+    mask = _full(energies, mask)
+    filled = mask | ~mask.any(-1, keepdim=True)
+    return torch.where(mask, torch.softmax(energies.masked_fill(~filled, -torch.inf), -1), 0.0)
 
 
 def theorem1_holds(scores: Tensor, mask: Tensor | None = None, lam: float = 0.01) -> Tensor:

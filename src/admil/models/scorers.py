@@ -11,6 +11,7 @@ from torch import Generator, Tensor, nn
 from torch.nn import functional as nnf
 
 from admil.errors import InvalidInput
+from admil.models.attention import Attention, AttentionHead, uniform
 from admil.models.scaling import Scaling
 
 __all__ = ["ModuleEnsemble", "Scorer", "ScorerEnsemble"]
@@ -29,6 +30,9 @@ class Scorer(Protocol):
 
     def forward(self, features: Tensor, generator: Generator | None = None) -> Tensor:
         """Return (E, M) logits; dropout draws from ``generator`` while training."""
+
+    def outputs(self, features: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return (H, E, M): the logits, and from a network with attention the energies after them."""
 
     def embed(self, features: Tensor) -> Tensor:
         """Return (M, H) activations of the last hidden layer."""
@@ -50,6 +54,9 @@ class ScorerEnsemble(nn.Module):
         dropout: share of hidden units dropped while training.
         scaling: how inputs are scaled; None for not at all.
         generator: draws the initial weights.
+        attention: of a network that attends to instances: the last hidden layer feeds it, and the classifier; then the
+            logit of a bag, as Ilse et al. make it of the attention-weighted sum of hidden activations, is the sum of
+            its instances' logits, weighted by their attention.  There must be a hidden layer.
     """
 
     shift: Tensor
@@ -63,9 +70,11 @@ class ScorerEnsemble(nn.Module):
         dropout: float = 0.6,
         scaling: Scaling | None = None,
         generator: Generator | None = None,
+        attention: Attention | None = None,
     ) -> None:
         super().__init__()
         self.members = members
+        self.attention = None if attention is None else AttentionHead(attention, members, hidden[-1], generator)
         self.hidden = tuple(hidden)
         self.dropout = dropout
         scaling = scaling or Scaling.none(width)
@@ -76,13 +85,18 @@ class ScorerEnsemble(nn.Module):
         self.biases = nn.ParameterList()
         for fan_in, fan_out in pairwise(sizes):
             bound = fan_in**-0.5
-            self.weights.append(nn.Parameter(_uniform((members, fan_out, fan_in), bound, generator)))
-            self.biases.append(nn.Parameter(_uniform((members, fan_out), bound, generator)))
+            self.weights.append(nn.Parameter(uniform((members, fan_out, fan_in), bound, generator)))
+            self.biases.append(nn.Parameter(uniform((members, fan_out), bound, generator)))
 
     def forward(self, features: Tensor, generator: Generator | None = None) -> Tensor:
         """Return (E, M) logits of unscaled features (M, D)."""
-        layers = self._layers(features, self.dropout if self.training else 0.0, generator)
-        return layers[-1].squeeze(-1)
+        return self._outputs_of(features, generator)[-1].squeeze(-1)
+
+    def outputs(self, features: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return (H, E, M): the logits, and the energies where there is attention."""
+        *hidden, logits = self._outputs_of(features, generator)
+        logits = logits.squeeze(-1)
+        return torch.stack([logits] if self.attention is None else [logits, self.attention(hidden[-1])])
 
     def embed(self, features: Tensor) -> Tensor:
         """Return (M, E * H) activations of the last hidden layer of all members, without dropout.
@@ -110,6 +124,9 @@ class ScorerEnsemble(nn.Module):
             if layer == 1:
                 signal = signal * (hidden[0] > 0)
         return squared.sqrt()
+
+    def _outputs_of(self, features: Tensor, generator: Generator | None) -> list[Tensor]:
+        return self._layers(features, self.dropout if self.training else 0.0, generator)
 
     def _layers(self, features: Tensor, dropout: float = 0.0, generator: Generator | None = None) -> list[Tensor]:
         """Return the output of every layer, (E, M, H) each, the logits (E, M, 1) last."""
@@ -161,6 +178,10 @@ class ModuleEnsemble(nn.Module):
         logits = [module(self._scaled(features)) for module in self.member_modules]
         return torch.stack([_checked(each, len(features)) for each in logits])
 
+    def outputs(self, features: Tensor, generator: Generator | None = None) -> Tensor:
+        """Return (1, E, M): the logits."""
+        return torch.stack([self(features, generator)])
+
     def embed(self, features: Tensor) -> Tensor:
         """Refuse: the hidden layer of an unknown module is not known."""
         raise InvalidInput("an embedding is not known for a module of your own; choose a sampler that needs none")
@@ -175,10 +196,6 @@ class ModuleEnsemble(nn.Module):
     def _scaled(self, features: Tensor) -> Tensor:
         dtype = next((p.dtype for p in self.parameters()), torch.float32)
         return ((features.to(self.shift) - self.shift) * self.factor).to(dtype)
-
-
-def _uniform(shape: tuple[int, ...], bound: float, generator: Generator | None) -> Tensor:
-    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
 
 
 def _dropped(h: Tensor, share: float, generator: Generator | None) -> Tensor:

@@ -3,7 +3,7 @@
 from admil.training.loop import ModuleMaker, TrainingInterrupted, build_scorer, fit
 from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
 from admil.training.recipe import TrainingRecipe
-from admil.training.scoring import score
+from admil.training.scoring import bag_probability, score
 from admil.training.step import training_step
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "TrainingHistory",
     "TrainingInterrupted",
     "TrainingRecipe",
+    "bag_probability",
     "build_scorer",
     "fit",
     "score",

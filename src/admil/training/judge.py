@@ -13,8 +13,9 @@ from torch import Tensor
 from admil.bags import BagSource, IntArray, LabelBook, LabelState
 from admil.functional import pair_margins
 from admil.models import Scorer
+from admil.training.families import PooledFamily
 from admil.training.model import Check
-from admil.training.scoring import highest_logits
+from admil.training.scoring import bag_logits, highest_logits
 
 __all__ = ["HeldOutJudge"]
 
@@ -27,10 +28,18 @@ class HeldOutJudge:
         labels: answers so far; known negatives do not count as instances of their bag.
         held_out: (E, B) True where a member holds a bag out.
         device: where the members are.
+        pooled: where members have pooled losses: what makes a bag's logit; else it is that of its highest instance.
     """
 
-    def __init__(self, bags: BagSource, labels: LabelBook, held_out: NDArray[np.bool_], device: torch.device) -> None:
-        self.bags, self.device = bags, device
+    def __init__(
+        self,
+        bags: BagSource,
+        labels: LabelBook,
+        held_out: NDArray[np.bool_],
+        device: torch.device,
+        pooled: PooledFamily | None = None,
+    ) -> None:
+        self.bags, self.device, self.pooled = bags, device, pooled
         self.numbers = np.flatnonzero(held_out.any(0))
         kept = labels.state[bags.index.positions(self.numbers)] != LabelState.NEGATIVE
         self.kept = torch.from_numpy(kept).to(device)
@@ -79,7 +88,11 @@ class HeldOutJudge:
         return {ids[self.numbers[place]]: values[place] for place in np.flatnonzero(self.held.any(0))}
 
     def _highest(self, scorer: Scorer) -> tuple[Tensor, Tensor]:
-        best, of_mean = highest_logits(scorer, self.bags, self.numbers, self.kept, self.device)
+        where = self.bags, self.numbers, self.kept, self.device
+        if self.pooled is not None:
+            best = bag_logits(self.pooled, scorer, *where)
+            return best.cpu(), best.mean(0).cpu()
+        best, of_mean = highest_logits(scorer, *where)
         return best.cpu(), of_mean.cpu()
 
 

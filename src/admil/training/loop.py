@@ -18,6 +18,7 @@ from admil.device import usable_device
 from admil.errors import InvalidInput, TrainingDiverged, warn
 from admil.losses import Drbl, TopK
 from admil.models import ModuleEnsemble, Scaling, ScorerEnsemble
+from admil.training.families import pooled_family
 from admil.training.folds import held_out_by_member, still_held_out
 from admil.training.judge import HeldOutJudge
 from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
@@ -112,7 +113,10 @@ def build_scorer(
 ) -> ScorerEnsemble | ModuleEnsemble:
     """Build the untrained network of a recipe; also what saved weights are loaded into."""
     if module is None:
-        return ScorerEnsemble(width, recipe.members, recipe.hidden, recipe.dropout, scaling, generator)
+        settings = recipe.hidden, recipe.dropout, scaling, generator, recipe.attention
+        return ScorerEnsemble(width, recipe.members, *settings)
+    if recipe.attention is not None:
+        raise InvalidInput("a module of your own has no attention; leave attention and AttentionPooled out", module)
     if isinstance(module, nn.Module):
         return ModuleEnsemble([copy.deepcopy(module)], scaling)
     return ModuleEnsemble([module(width) for _ in range(recipe.members)], scaling)
@@ -148,7 +152,8 @@ class _Run:
     ) -> None:
         self.recipe, self.bags, self.labels = recipe, bags, labels
         self.scorer, self.scaling, self.device = scorer, scaling, device
-        self.judge = HeldOutJudge(bags, labels, held_out, device) if held_out.any() else None
+        pooled = pooled_family(recipe.member_losses)
+        self.judge = HeldOutJudge(bags, labels, held_out, device, pooled) if held_out.any() else None
         self.held_out = tuple(tuple(bags.index.ids[bag] for bag in np.flatnonzero(row)) for row in held_out)
         if self.judge is None and recipe.held_out_folds > 1:
             notes += (
@@ -325,6 +330,10 @@ def _initial_scorer(
         if started.hidden != recipe.hidden:
             raise InvalidInput(
                 f"the warm start has hidden layers of {started.hidden}, the recipe wants {recipe.hidden}", warm_start
+            )
+        if warm_start.recipe.attention != recipe.attention:
+            raise InvalidInput(
+                f"the warm start has {warm_start.recipe.attention!r}, the recipe wants {recipe.attention!r}", warm_start
             )
         started.dropout = recipe.dropout
     return started

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from admil.bags import BagIndex
-from admil.functional import maximum_score, pairwise_hinge
-from admil.losses import BagLoss, answer_cross_entropy
+from admil.losses import answer_cross_entropy
 from admil.training.batches import StepBatch
+from admil.training.families import family_of
 from admil.training.recipe import TrainingRecipe
 
 __all__ = ["Objective"]
@@ -34,15 +32,15 @@ class Objective:
         self.recipe, self.index = recipe, index
         self.seen = torch.from_numpy(~held_out).to(device)
         self.betas = torch.tensor(recipe.member_betas, device=device)
-        self.loss_groups = _grouped(recipe.member_losses)
+        self.family = family_of(recipe.member_losses)
 
-    def __call__(self, logits: Tensor, batch: StepBatch, generator: Generator) -> Tensor:
-        """Return the (E,) losses of logits (E, m) on a batch."""
-        rows = batch.n_positive_rows, batch.n_negative_rows
-        scores = torch.sigmoid(logits[:, : sum(rows)])
-        answered = logits[:, sum(rows) :]
-        positive = self._positive_scores(scores[:, : rows[0]], batch)  # (E, A)
-        negative = batch.negative_classes.per_bag(scores[:, rows[0] :], None, maximum_score)  # (E, B)
+    def __call__(self, outputs: Tensor, batch: StepBatch, generator: Generator) -> Tensor:
+        """Return the (E,) losses of a network's outputs (H, E, m) on a batch."""
+        first, last = batch.n_positive_rows, batch.n_positive_rows + batch.n_negative_rows
+        values = self.family.values_of(outputs)
+        answered = values[..., last:]
+        positive = batch.positive_classes.per_bag(values[..., :first], batch.kept, self.family.positive)  # (E, A)
+        negative = batch.negative_classes.per_bag(values[..., first:last], None, self.family.negative)  # (E, B)
         positive_weight = self._bag_weight(batch.positive, generator)
         positive_weight = positive_weight * batch.judged  # all answered negative: left out
         negative_weight = self._bag_weight(batch.negative, generator)
@@ -51,15 +49,10 @@ class Objective:
             extra, extra_weight = self._extra_negative_bags(answered, batch)
             positive, positive_weight = torch.cat([positive, single], 1), torch.cat([positive_weight, single_weight], 1)
             negative, negative_weight = torch.cat([negative, extra], 1), torch.cat([negative_weight, extra_weight], 1)
-        hinge = pairwise_hinge(positive, negative, positive_weight, negative_weight)
+        loss = self.family.loss(positive, negative, positive_weight, negative_weight)
         if self.recipe.answers == "bce" and len(batch.answered):
-            return hinge + self.betas * self._cross_entropy(answered, batch)
-        return hinge
-
-    def _positive_scores(self, scores: Tensor, batch: StepBatch) -> Tensor:
-        """Return the (E, A) scores of positive bags, each member's by its own loss."""
-        bags = batch.positive_classes
-        return torch.cat([bags.per_bag(scores[run], batch.kept, loss.positive_score) for loss, run in self.loss_groups])
+            return loss + self.betas * self._cross_entropy(outputs[0, :, last:], batch)
+        return loss
 
     def _bag_weight(self, bags: NDArray[np.int64], generator: Generator) -> Tensor:
         """Return (E, b): 1 where a member sees a bag in this step."""
@@ -73,35 +66,23 @@ class Objective:
         return self.seen[:, torch.from_numpy(self.index.bag_of[positions])].float()
 
     def _extra_negative_bags(self, answered: Tensor, batch: StepBatch) -> tuple[Tensor, Tensor]:
-        """Return the maxima (E, G) of bags made of known negatives, and their weights."""
-        scores = torch.sigmoid(answered[:, batch.n_known_positive :])
+        """Return the values (E, G) of bags made of known negatives, and their weights."""
+        values = answered[..., batch.n_known_positive :]
         seen = self._answer_seen(batch.answered[batch.n_known_positive :]) > 0
-        missing = -scores.shape[1] % self.recipe.negatives_per_bag
-        shape = (len(scores), -1, self.recipe.negatives_per_bag)
-        padded = torch.nn.functional.pad(scores, (0, missing)).reshape(shape)
-        mask = torch.nn.functional.pad(seen, (0, missing)).reshape(shape)
-        return maximum_score(padded, mask), mask.any(-1).float()
+        missing = -values.shape[-1] % self.recipe.negatives_per_bag
+        bags = (-1, self.recipe.negatives_per_bag)
+        padded = torch.nn.functional.pad(values, (0, missing)).reshape(*values.shape[:-1], *bags)
+        mask = torch.nn.functional.pad(seen, (0, missing)).reshape(len(seen), *bags)
+        return self.family.negative(padded, mask), mask.any(-1).float()
 
     def _singletons(self, answered: Tensor, batch: StepBatch) -> tuple[Tensor, Tensor]:
-        """Return the scores (E, P) of known positives, each a positive bag of one, and their weights.
+        """Return the values (E, P) of known positives, each a positive bag of one, and their weights.
 
-        Whatever the loss, a bag of one scores what its instance does.
+        Whatever the loss, a bag of one has the value of its instance.
         """
         known = batch.answered[: batch.n_known_positive]
-        scores = torch.sigmoid(answered[:, : len(known)])
-        return scores, self.recipe.singleton_weight * self._answer_seen(known)
+        return answered[0, :, : len(known)], self.recipe.singleton_weight * self._answer_seen(known)
 
     def _cross_entropy(self, answered: Tensor, batch: StepBatch) -> Tensor:
         truth = torch.arange(len(batch.answered), device=answered.device) < batch.n_known_positive
         return answer_cross_entropy(answered, truth, self._answer_seen(batch.answered))
-
-
-def _grouped(losses: tuple[BagLoss, ...]) -> list[tuple[BagLoss, slice]]:
-    """Return runs of members that share a loss, so that each loss is computed once per run."""
-    groups: list[tuple[BagLoss, slice]] = []
-    start = 0
-    for loss, run in groupby(losses):
-        stop = start + len(list(run))
-        groups.append((loss, slice(start, stop)))
-        start = stop
-    return groups

@@ -7,8 +7,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from admil.functional import Robustness
-from admil.losses import BagLoss, Drbl
-from admil.models import ScalingRule
+from admil.losses import AttentionPooled, BagLoss, Drbl, PooledLoss
+from admil.models import Attention, ScalingRule
 from admil.settings import Settings
 
 __all__ = ["TrainingRecipe"]
@@ -36,6 +36,7 @@ class TrainingRecipe(Settings):
         members: networks trained side by side, E.
         hidden: units of the hidden layers.
         dropout: share of hidden units dropped while training.
+        attention: of a network that attends to instances, which `AttentionPooled` needs; None for one that does not.
         scaling: how inputs are scaled, see `Scaling`.
         optimizer: ``adamw`` or ``sgd``.
         learning_rate: its step size.
@@ -67,6 +68,7 @@ class TrainingRecipe(Settings):
     members: int = Field(default=8, ge=1)
     hidden: tuple[int, ...] = (32, 16)
     dropout: float = Field(default=0.3, ge=0, lt=1)
+    attention: Attention | None = None
     scaling: ScalingRule = "auto"
     optimizer: Literal["adamw", "sgd"] = "adamw"
     learning_rate: float = Field(default=3e-3, gt=0)
@@ -120,6 +122,19 @@ class TrainingRecipe(Settings):
     def member_betas(self) -> tuple[float, ...]:
         """The beta of every member."""
         return self.beta if isinstance(self.beta, tuple) else (self.beta,) * self.members
+
+    @model_validator(mode="after")
+    def _losses_that_fit(self) -> Self:
+        if len({isinstance(loss, PooledLoss) for loss in self.member_losses}) > 1:
+            raise ValueError("members take all the hinge between bags or all the cross-entropy of bags, not some this")
+        attentive = {isinstance(loss, AttentionPooled) for loss in self.member_losses}
+        if attentive != {self.attention is not None}:
+            raise ValueError(
+                "AttentionPooled needs attention=Attention(…), and for all members; other losses have none"
+            )
+        if self.attention is not None and not self.hidden:
+            raise ValueError("attention looks at the last hidden layer, but hidden is ()")
+        return self
 
     @model_validator(mode="after")
     def _one_of_each_per_member(self) -> Self:

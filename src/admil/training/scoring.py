@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import cycle
 
@@ -10,14 +11,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from admil.bags import BagIndex, BagSource, IntArray, LabelBook, LabelState, Need, Scores
+from admil.bags import BagIndex, BagSource, FloatArray, IntArray, LabelBook, LabelState, Need, Scores
 from admil.errors import InvalidInput
-from admil.functional import Robustness, SizeClasses, disagreement, gini, robust_score, robust_weights
-from admil.models import Scorer
+from admil.functional import (
+    Robustness,
+    SizeClasses,
+    attention_weights,
+    disagreement,
+    gini,
+    robust_score,
+    robust_weights,
+)
+from admil.models import Attention, Scorer
 from admil.training.ahead import Room, one_ahead
+from admil.training.families import PooledFamily, pooled_family
 from admil.training.model import TrainedModel
 
-__all__ = ["highest_logits", "read_in_chunks", "score"]
+__all__ = ["bag_logits", "bag_probability", "highest_logits", "read_in_chunks", "score"]
 
 _ROWS = 16_384
 """Instances read or padded at a time, at most."""
@@ -37,7 +47,9 @@ def score(
     """Score every instance of ``bags``.
 
     The score f of an instance is the sigmoid of the members' mean logit.  Its weight p and the bag
-    score are computed with the recipe's robustness among the instances not answered negative.
+    score are computed with the recipe's robustness among the instances not answered negative.  Of a model with a
+    pooled loss the bag score is the sigmoid of the members' mean bag logit, among the same instances; and where
+    attention makes the score, f is the instance's attention times the probability of its bag, whatever was answered.
 
     Args:
         model: what `fit` returned.
@@ -53,11 +65,15 @@ def score(
     if labels is not None and labels.index is not bags.index and labels.index != bags.index:
         raise InvalidInput("the label book belongs to other bags than those to score; pass theirs, or None")
     flat: list[Tensor] = []
+    outputs: list[Tensor] = []
     extras: dict[str, list[Tensor]] = {need: [] for need in needs}
     device = next(model.module.parameters()).device
+    pooled = pooled_family(model.recipe.member_losses)
     with torch.no_grad():
         for chunk in read_in_chunks(bags, np.arange(len(bags.index)), device):
-            logits = model.scorer.forward(chunk).double()  # (E, m)
+            given = model.scorer.outputs(chunk)
+            outputs += [] if pooled is None else [given.cpu()]
+            logits = given[0].double()  # (E, m)
             flat.append(torch.sigmoid(logits.mean(0)).cpu())
             for need in needs:
                 extras[need].append(_NEEDS[need](model.scorer, chunk, logits).cpu())
@@ -65,10 +81,22 @@ def score(
     kept = torch.ones(len(f), dtype=torch.bool)
     if labels is not None and model.recipe.remove_known_negatives:
         kept = torch.from_numpy(labels.state != LabelState.NEGATIVE)
+    of_bags = None
+    if pooled is not None:
+        f, of_bags = _pooled_scores(pooled, torch.cat(outputs, -1), f, kept, bags.index, model.recipe.attention)
     p, bag_score = _weights_and_bag_scores(f, kept, bags.index, model.recipe.robustness)
+    bag_score = bag_score if of_bags is None else of_bags.numpy()
     return Scores(
         bags.index, f.numpy(), p, bag_score, {need: torch.cat(parts).numpy() for need, parts in extras.items()}
     )
+
+
+def bag_probability(model: TrainedModel, scores: Scores) -> FloatArray:
+    """Return (B,) what tells positive from negative bags: the highest score, or with a pooled loss the bag's own."""
+    if pooled_family(model.recipe.member_losses) is not None:
+        return scores.bag_score
+    highest: FloatArray = np.maximum.reduceat(scores.f, scores.index.offsets[:-1])
+    return highest
 
 
 def read_in_chunks(bags: BagSource, numbers: IntArray, device: torch.device) -> Iterator[Tensor]:
@@ -87,6 +115,25 @@ def read_in_chunks(bags: BagSource, numbers: IntArray, device: torch.device) -> 
     yield from one_ahead(jobs, thread=not bags.in_memory)
 
 
+def bag_logits(
+    family: PooledFamily, scorer: Scorer, bags: BagSource, numbers: IntArray, kept: Tensor, device: torch.device
+) -> Tensor:
+    """Return (E, b) the logits that a pooled loss gives bags, in eval mode and without gradient.
+
+    Args:
+        family: the members' losses.
+        scorer: the network.
+        bags: where they lie.
+        numbers: (b,) the bags.
+        kept: (m,) on the device: True for their instances that count.
+        device: where the network is.
+    """
+    with _evaluated(scorer), torch.no_grad():
+        outputs = torch.cat([scorer.outputs(chunk) for chunk in read_in_chunks(bags, numbers, device)], -1)
+    classes = SizeClasses.of(torch.from_numpy(bags.index.sizes[numbers]), device)
+    return classes.per_bag(outputs, kept, family.positive).nan_to_num(0.0, _MONSTROUS, -_MONSTROUS)
+
+
 def highest_logits(
     scorer: Scorer, bags: BagSource, numbers: IntArray, kept: Tensor, device: torch.device
 ) -> tuple[Tensor, Tensor]:
@@ -102,30 +149,48 @@ def highest_logits(
     Returns:
         (E, b) of every member, and (b,) of the members' mean.
     """
-    assert isinstance(scorer, torch.nn.Module)
-    was_training = scorer.training
-    scorer.eval()
     bag_of = torch.from_numpy(np.repeat(np.arange(len(numbers)), bags.index.sizes[numbers])).to(device)
     best: Tensor | None = None
     start = 0
-    try:
-        with torch.no_grad():
-            for chunk in read_in_chunks(bags, numbers, device):
-                logits = scorer.forward(chunk)
-                # one monstrous instance must not spoil what is made of these
-                logits = logits.nan_to_num(0.0, _MONSTROUS, -_MONSTROUS)
-                logits = torch.cat([logits, logits.mean(0, keepdim=True)])  # (E + 1, rows)
-                here = slice(start, start + len(chunk))
-                if best is None:
-                    best = torch.full((len(logits), len(numbers)), -torch.inf, dtype=logits.dtype, device=device)
-                logits = logits.masked_fill(~kept[here], -torch.inf)
-                best.scatter_reduce_(1, bag_of[here].expand_as(logits), logits, "amax")
-                start = here.stop
-    finally:
-        scorer.train(was_training)
+    with _evaluated(scorer), torch.no_grad():
+        for chunk in read_in_chunks(bags, numbers, device):
+            logits = scorer.forward(chunk)
+            # one monstrous instance must not spoil what is made of these
+            logits = logits.nan_to_num(0.0, _MONSTROUS, -_MONSTROUS)
+            logits = torch.cat([logits, logits.mean(0, keepdim=True)])  # (E + 1, rows)
+            here = slice(start, start + len(chunk))
+            if best is None:
+                best = torch.full((len(logits), len(numbers)), -torch.inf, dtype=logits.dtype, device=device)
+            logits = logits.masked_fill(~kept[here], -torch.inf)
+            best.scatter_reduce_(1, bag_of[here].expand_as(logits), logits, "amax")
+            start = here.stop
     assert best is not None, "bags hold at least one instance"
     best = torch.where(torch.isfinite(best), best, 0.0)
     return best[:-1], best[-1]
+
+
+@contextmanager
+def _evaluated(scorer: Scorer) -> Iterator[None]:
+    """Put a network into eval mode for a while."""
+    assert isinstance(scorer, torch.nn.Module)
+    was_training = scorer.training
+    scorer.eval()
+    try:
+        yield
+    finally:
+        scorer.train(was_training)
+
+
+def _pooled_scores(
+    family: PooledFamily, outputs: Tensor, f: Tensor, kept: Tensor, index: BagIndex, attention: Attention | None
+) -> tuple[Tensor, Tensor]:
+    """Return the scores (M,) and the bag scores (B,) that a pooled loss gives, of outputs (H, E, M)."""
+    outputs = outputs.double()
+    bags = SizeClasses.of(torch.from_numpy(index.sizes))
+    if attention is not None and attention.instance_score == "attention":
+        whole = torch.sigmoid(bags.per_bag(outputs, None, family.positive).mean(0))
+        f = bags.per_instance(outputs[1], None, attention_weights).mean(0) * whole[torch.from_numpy(index.bag_of)]
+    return f, torch.sigmoid(bags.per_bag(outputs, kept, family.positive).mean(0))
 
 
 def _weights_and_bag_scores(

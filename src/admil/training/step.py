@@ -53,8 +53,8 @@ class Stepper:
     def __call__(self) -> Tensor:
         """Take one step; return the loss, mean over members, still on its device."""
         batch = next(self.batches)
-        logits = self.scorer(batch.features, self.generator)
-        losses = self.objective(logits, batch, self.generator)
+        outputs = self.scorer.outputs(batch.features, self.generator)
+        losses = self.objective(outputs, batch, self.generator)
         self.optimizer.zero_grad(set_to_none=True)
         # summed, not averaged: members share no weights, so each trains as it would alone
         losses.sum().backward()  # type: ignore[no-untyped-call]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import typer
 
-from admil.cli.app import app
+from admil.cli.app import Later, app
 from admil.datasets import (
     CATALOG,
     CIFAR10,
@@ -61,6 +61,7 @@ def command(name: str) -> Any:
     found: Any = typer.main.get_command(app)
     for part in ("data", "build", name):
         found = found.commands[part]
+        found = found.command if isinstance(found, Later) else found
     return found
 
 

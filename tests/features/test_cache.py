@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import tracemalloc
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from admil.errors import AdmilWarning, CorruptFile, InvalidInput
 from admil.features import FeatureCache, cache_folder
-from admil.features.cache import VectorFile
+from admil.features.cache import CacheSize, VectorFile
 
 IDENTITY = {"encoder": "made up", "size": 8}
 WIDTH = 3
@@ -268,6 +269,80 @@ def test_a_folder_that_cannot_be_written_to_is_no_error_of_a_bag(tmp_path: Path)
     assert caught.value.filename == str(file.folder)
 
 
+# --- how much there is, and none of it ------------------------------------------------------------
+
+
+def test_the_size_counts_the_vectors_of_all_encoders_and_the_bytes_of_their_files(tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path / "cache")
+    assert cache.size() == CacheSize(0, 0)
+    cache.vectors(IDENTITY, WIDTH).add(vectors(1, 2))
+    cache.vectors({"encoder": "other"}, WIDTH).add(vectors(3))
+    on_disk = sum(path.stat().st_size for path in cache.folder.rglob("*") if path.is_file())
+    assert cache.size() == CacheSize(3, on_disk)
+    assert on_disk > 3 * (40 + 12)
+
+
+def test_clearing_deletes_all_encoders_says_how_much_it_was_and_leaves_what_is_not_the_caches(tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path / "cache")
+    cache.vectors(IDENTITY, WIDTH).add(vectors(1, 2))
+    cache.vectors({"encoder": "other"}, WIDTH).add(vectors(3))
+    own = cache.folder / "mine" / "notes.txt"
+    own.parent.mkdir()
+    own.write_text("keep")
+    beside = cache.vectors(IDENTITY, WIDTH).folder / "notes.txt"
+    beside.write_text("keep")
+    before = cache.size()
+
+    assert cache.clear() == before
+
+    assert [path for path in sorted(cache.folder.rglob("*")) if path.is_file()] == sorted([own, beside])
+    assert cache.size() == cache.clear() == CacheSize(0, 0)
+    assert not FeatureCache(tmp_path / "no cache").clear().entries
+
+
+def test_those_who_use_a_cache_that_is_cleared_go_on(tmp_path: Path) -> None:
+    one, other = opened(tmp_path), opened(tmp_path)
+    one.add(vectors(1, 2))
+    assert same(other.get(vectors(1, 2)), 1, 2)
+    FeatureCache(tmp_path).clear()
+    assert one.get(vectors(1, 2)) == other.get(vectors(1, 2)) == {}
+    one.add(vectors(3, 4, 5))
+    other.add(vectors(2))
+    assert same(one.get(vectors(1, 2, 3, 4, 5)), 2, 3, 4, 5)
+    assert same(opened(tmp_path).get(vectors(1, 2, 3, 4, 5)), 2, 3, 4, 5)
+
+
+def test_as_many_others_in_the_place_of_those_that_were_cleared_are_found(tmp_path: Path) -> None:
+    late = opened(tmp_path)
+    late.add(vectors(1, 2))
+    FeatureCache(tmp_path).clear()
+    opened(tmp_path).add(vectors(3, 4))
+    assert same(late.get(vectors(1, 2, 3, 4)), 3, 4)
+
+
+def test_an_entry_takes_little_memory(tmp_path: Path) -> None:
+    count = 50_000
+    names = np.random.default_rng(0).bytes(32 * count)
+    file = opened(tmp_path)
+    file.add(vectors(1))
+    (file.folder / "keys.bin").write_bytes(names_with_checks(names))
+    with (file.folder / "vectors.bin").open("wb") as written:
+        written.truncate(12 * count)
+    file = opened(tmp_path)
+    file.get([key(1)])
+    tracemalloc.start()
+    file = opened(tmp_path)
+    assert file.get([key(1)]) == {}
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept / count < 16
+
+
+def names_with_checks(names: bytes) -> bytes:
+    rows = np.frombuffer(names, np.uint8).reshape(-1, 32)
+    return np.concatenate([rows, np.zeros((len(rows), 8), np.uint8)], axis=1).tobytes()
+
+
 # --- several processes ---------------------------------------------------------------------------
 
 
@@ -310,6 +385,32 @@ def test_several_processes_write_at_once_and_one_is_killed(tmp_path: Path, proce
     reader.add(vectors(500))
     assert same(opened(tmp_path).get([key(500), key(0)]), 0, 500)
     assert (reader.folder / "keys.bin").stat().st_size // 40 >= 91 + len(killed)
+
+
+def add_until_told(folder: Path, first: int) -> None:
+    file = opened(folder)
+    for number in range(first, first + 150):
+        file.add(vectors(number))
+        assert set(file.get([key(number)])) <= {key(number)}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork server")
+def test_a_cache_is_cleared_while_several_processes_write(tmp_path: Path, processes: ForkServerContext) -> None:
+    writers = [processes.Process(target=add_until_told, args=(tmp_path, first), daemon=True) for first in (0, 1_000)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        FeatureCache(tmp_path).clear()
+        time.sleep(0.002)
+    for writer in writers:
+        writer.join(60)
+        assert writer.exitcode == 0
+
+    names = [*range(150), *range(1_000, 1_150)]
+    found = {int.from_bytes(name, "big") for name in opened(tmp_path).get(map(key, names))}
+    assert same(opened(tmp_path).get(map(key, names)), *found), "what is found is right"
+    opened(tmp_path).add(vectors(*names))
+    assert same(opened(tmp_path).get(map(key, names)), *names)
 
 
 # --- where it lies -------------------------------------------------------------------------------

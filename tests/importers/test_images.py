@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+from torch import nn
 
-from admil.errors import CorruptFile, InvalidInput
-from admil.features import FeatureCache, Picture, PixelEncoder
+from admil.errors import AdmilWarning, CorruptFile, InvalidInput
+from admil.features import FeatureCache, ModuleEncoder, Picture, PixelEncoder
 from admil.importers import ImageImporter, LabelFile, run_import
 from admil.store import BagStore
 from tests.features.making import Counting, encoded, picture, png
@@ -244,8 +246,28 @@ def test_only_pictures_that_show_themselves_are_read_in_the_order_of_their_names
     for name in ("labels.csv", ".DS_Store", ".git/x.png"):
         write(tmp_path / "s" / name, b"not read")
     assert importer(tmp_path / "s").ids() == ["bag"]
-    instances = one(tmp_path / "s").instances
+    said = r"passed over in .*/s: not named like pictures: 1, first .*/s/bag/notes\.txt; hidden: 3; folders .*: 2$"
+    with pytest.warns(AdmilWarning, match=said) as warned:
+        instances = one(tmp_path / "s").instances
     assert instances == {"path": ["bag/10.PNG", "bag/9.png", "bag/a.jpeg"]}
+    assert len(warned) == 1
+
+
+def test_what_lies_beside_pictures_that_are_bags_is_counted_too(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        write(tmp_path / "s" / name, picture(0, 4, 4))
+    for name in ("Thumbs.db", ".DS_Store", "labels.csv"):
+        write(tmp_path / "s" / name, b"not read")
+    with pytest.warns(AdmilWarning, match=r"/s: not named like pictures: 1, first .*Thumbs\.db; hidden: 1$"):
+        assert list(read_all(importer(tmp_path / "s", tiles=(4, 4)))) == ["a", "b"]
+
+
+def test_what_is_passed_over_is_not_told_of_where_no_bag_was_read(tmp_path: Path) -> None:
+    write(tmp_path / "s" / "bag" / "a.png", picture())
+    write(tmp_path / "s" / ".DS_Store", b"not read")
+    with pytest.warns(AdmilWarning, match="hidden: 1"):
+        run_import(importer(tmp_path / "s"), tmp_path / "store")
+    assert run_import(importer(tmp_path / "s"), tmp_path / "store").present == 1
 
 
 def test_tiles_are_cut_from_the_pictures_of_folders_too(tmp_path: Path) -> None:
@@ -321,6 +343,76 @@ def test_a_bag_without_a_picture_is_named(tmp_path: Path) -> None:
         read_all(importer(tmp_path / "s"))
     report = run_import(importer(tmp_path / "s"), tmp_path / "store", skip_errors=True)
     assert (report.added, len(report.left_out)) == (1, 1)
+
+
+# --- links ---------------------------------------------------------------------------------------
+
+needs_links = pytest.mark.skipif(sys.platform == "win32", reason="links need a right")
+
+
+def linked(link: Path, target: Path | str) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(target)
+
+
+@needs_links
+def test_links_to_pictures_and_folders_inside_the_source_are_followed(tmp_path: Path) -> None:
+    write(tmp_path / "s" / "a" / "1.png", picture())
+    linked(tmp_path / "s" / "a" / "2.png", "1.png")
+    linked(tmp_path / "s" / "b", "a")
+    bags = read_all(importer(tmp_path / "s"))
+    assert [bag.instances for bag in bags.values()] == 2 * [{"path": ["a/1.png", "a/1.png"]}]
+
+
+@needs_links
+@pytest.mark.parametrize("link", ["file", "folder"])
+def test_a_link_that_leaves_the_source_is_named_with_where_it_leads(link: str, tmp_path: Path) -> None:
+    outside = write(tmp_path / "elsewhere" / "1.png", picture())
+    write(tmp_path / "s" / "b" / "0.png", picture())
+    if link == "file":
+        linked(tmp_path / "s" / "a" / "1.png", outside)
+    else:
+        linked(tmp_path / "s" / "a", outside.parent)
+    said = rf"^bag 'a': the picture a/1\.png lies outside {tmp_path}/s, at {outside}; only .*: copy it there, or give"
+    with pytest.raises(InvalidInput, match=said):
+        run_import(importer(tmp_path / "s"), tmp_path / "store")
+    report = run_import(importer(tmp_path / "s", skip_errors=True), tmp_path / "store", skip_errors=True)
+    assert (report.added, len(report.left_out)) == (1, 1)
+
+
+@needs_links
+@pytest.mark.parametrize("name", ["a/2.png", "a/more"])
+def test_a_link_in_a_bag_that_leads_nowhere_is_named(name: str, tmp_path: Path) -> None:
+    write(tmp_path / "s" / "a" / "1.png", picture())
+    linked(tmp_path / "s" / name, "/gone/2.png")
+    linked(tmp_path / "s" / "a" / ".#lock", "/gone")
+    with pytest.raises(InvalidInput, match=rf"the link .*/s/{name} leads to /gone/2\.png, where nothing is: mend or"):
+        run_import(importer(tmp_path / "s"), tmp_path / "store")
+    with pytest.warns(AdmilWarning, match="hidden: 1; links that lead nowhere: 1"):
+        report = run_import(importer(tmp_path / "s", skip_errors=True), tmp_path / "store", skip_errors=True)
+    assert (report.added, report.instances) == (1, 1)
+
+
+@needs_links
+@pytest.mark.parametrize("tiles", [None, (4, 4)])
+def test_a_link_among_the_bags_that_leads_nowhere_is_named_before_anything_is_read(
+    tiles: tuple[int, int] | None, tmp_path: Path
+) -> None:
+    write(tmp_path / "s" / ("a.png" if tiles else "a/1.png"), picture())
+    linked(tmp_path / "s" / "b.png", "b.png")
+    with pytest.raises(
+        InvalidInput, match=r"the link .*/s/b\.png leads to b\.png, where nothing is: mend or delete it"
+    ):
+        importer(tmp_path / "s", tiles=tiles)
+    with pytest.warns(AdmilWarning, match="links that lead nowhere: 1"):
+        assert list(read_all(importer(tmp_path / "s", tiles=tiles, skip_errors=True))) == ["a"]
+
+
+@needs_links
+def test_a_link_in_a_list_that_leads_nowhere_is_named(tmp_path: Path) -> None:
+    linked(tmp_path / "gone.png", "nowhere.png")
+    with pytest.raises(CorruptFile, match=r"bag 'x': the link .*gone\.png leads to .*nowhere\.png, where nothing is"):
+        read_all(importer(listed(tmp_path, "bag,path\nx,gone.png\n")))
 
 
 # --- pictures that cannot be read ----------------------------------------------------------------
@@ -446,7 +538,7 @@ def test_a_store_says_what_encoded_it_and_takes_no_other(tmp_path: Path) -> None
     path = _folders(tmp_path)
     run_import(ImageImporter(path, Counting("first")), tmp_path / "store")
     assert BagStore.open(tmp_path / "store").header.features == {"encoder": "first"}
-    with pytest.raises(InvalidInput, match=r"made otherwise \(encoder first\) than these \(encoder second\)"):
+    with pytest.raises(InvalidInput, match=r"made otherwise than these: encoder first, against encoder second"):
         run_import(ImageImporter(path, Counting("second")), tmp_path / "store")
 
 
@@ -478,9 +570,54 @@ def test_few_pictures_wait_for_the_encoder_at_a_time(tmp_path: Path) -> None:
     assert np.array_equal(bag.features, encoder.encode([picture(number, 2, 2) for number in range(150)]))
 
 
+def test_bags_are_encoded_alike_whichever_were_read_before(tmp_path: Path) -> None:
+    """A network's last digits vary with the size of a batch: bags never share one."""
+    for number in range(40):
+        write(tmp_path / "s" / f"{number % 7}" / f"{number:02}.png", picture(number, 20, 20))
+    encoder = ModuleEncoder(nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 32, 3)), 16)
+    together = read_all(ImageImporter(tmp_path / "s", encoder))
+    for wanted in (["3"], ["0", "5", "6"], ["2", "3", "4"]):
+        some = {bag.id: bag.read() for bag in ImageImporter(tmp_path / "s", encoder).bags() if bag.id in wanted}
+        assert [some[bag].features.tobytes() for bag in wanted] == [together[bag].features.tobytes() for bag in wanted]
+
+
+class Patient(Counting):
+    """An encoder that waits until a picture of a later bag has been decoded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decoded = threading.Semaphore(0)
+
+    def encode(self, contents: Any) -> NDArray[np.float32]:
+        if len(self.given) in (1, 2):
+            assert self.decoded.acquire(timeout=10)
+        return super().encode(contents)
+
+
+def test_the_next_bag_is_decoded_while_one_is_encoded(tmp_path: Path) -> None:
+    encoder, seen = Patient(), set[str]()
+    for number in range(4):
+        write(tmp_path / "s" / f"{number}" / "0.png", picture(number, 4, 4))
+
+    def note(frame: Any, event: str, argument: object) -> None:
+        if event == "return" and frame.f_code.co_name == "read_picture":
+            bag = Path(frame.f_locals["source"]).parent.name
+            if int(bag) > len(encoder.given) and bag not in seen:
+                seen.add(bag)
+                encoder.decoded.release()
+
+    threading.setprofile(note)
+    try:
+        bags = read_all(ImageImporter(tmp_path / "s", encoder))
+    finally:
+        threading.setprofile(None)
+    assert list(bags) == ["0", "1", "2", "3"]
+    assert encoder.given == [1, 1, 1, 1]
+
+
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_pictures_are_decoded_in_threads_and_stay_in_order(threads: int, tmp_path: Path) -> None:
-    path, before = _folders(tmp_path), threading.active_count()
+    path, before = _folders(tmp_path), set(threading.enumerate())
     seen: set[str] = set()
 
     def note(frame: Any, event: str, argument: object) -> None:
@@ -495,7 +632,7 @@ def test_pictures_are_decoded_in_threads_and_stay_in_order(threads: int, tmp_pat
     assert [bags[bag.id].features.tolist() for bag in BAGS] == [bag.features.tolist() for bag in BAGS]
     assert seen
     assert threading.current_thread().name not in seen
-    assert threading.active_count() == before, "none is left behind"
+    assert set(threading.enumerate()) <= before, "none is left behind"
 
 
 # --- mangled sources -----------------------------------------------------------------------------

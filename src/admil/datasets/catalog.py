@@ -135,7 +135,8 @@ def raw_path(name: str, given: Path | None, on_bytes: Callable[[int, int], None]
         raise InvalidInput(f"{name} has no raw data of its own: it comes with the installation", name)
     if not entry.downloads:
         raise InvalidInput(
-            f"{name} cannot be downloaded by itself: get {entry.needs} from {entry.home} and name the file with --from",
+            f"{name} cannot be downloaded by itself: get {entry.needs} from {entry.home} and name the file with "
+            "--from PATH",
             name,
         )
     folder = cache_folder() / "downloads" / name

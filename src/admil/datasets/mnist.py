@@ -36,9 +36,10 @@ _FILES = {
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
 _HOME = "https://ossci-datasets.s3.amazonaws.com/mnist"
+_MIRROR = "https://storage.googleapis.com/cvdf-datasets/mnist"
 
 MNIST_DOWNLOADS = tuple(
-    Download(f"{_HOME}/{name}.gz", f"{name}.gz", size, digest, "md5")
+    Download(f"{_HOME}/{name}.gz", f"{name}.gz", size, digest, "md5", (f"{_MIRROR}/{name}.gz",))
     for name, size, digest in (
         ("train-images-idx3-ubyte", 9_912_422, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
         ("train-labels-idx1-ubyte", 28_881, "d53e105ee54ea40749a09fcbcd1e9432"),

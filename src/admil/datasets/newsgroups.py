@@ -19,13 +19,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
 import numpy as np
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from admil.datasets.dealing import Dealt, Piles, about, between, deal, named, split_generator
 from admil.datasets.download import Download
 from admil.datasets.raw import raw_files, read_whole
 from admil.errors import CorruptFile, InvalidInput
-from admil.features import TfIdf
+from admil.features import TfIdf, english_stop_words
 from admil.importers import BagReader, ReadBag, reading
 from admil.store import Source
 
@@ -37,6 +36,7 @@ NEWSGROUPS_DOWNLOAD = Download(
     14_464_277,
     "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",
     "sha256",
+    ("http://qwone.com/~jason/20Newsgroups/20news-bydate.tar.gz",),
 )
 
 PostParts = Literal["post", "body", "bare"]
@@ -116,7 +116,8 @@ class Newsgroups:
         chosen, contrast = self._to_fit(vocabulary, topic)
         self._parts = parts
         texts = [taken(post.text, parts) for post in chosen]
-        self._encoder = TfIdf.fit(texts, width, contrast, () if stop_words else ENGLISH_STOP_WORDS)
+        self._encoder = TfIdf.fit(texts, width, contrast, () if stop_words else english_stop_words())
+        self._labels_seen = vocabulary != "all"
         options = {"topic": topic, "seed": seed, "vocabulary": vocabulary, "width": width, "stop_words": stop_words}
         options |= {"parts": parts, "train_bags": train_bags, "test_bags": test_bags}
         options |= {"sizes": list(sizes), "share": share, "posts": len(self._posts)}
@@ -124,8 +125,11 @@ class Newsgroups:
 
     @property
     def features(self) -> Mapping[str, Any]:
-        """See `Importer`; with the whole vectoriser, so that new posts can be turned into the same features."""
-        return self._encoder.identity
+        """See `Importer`; with the whole vectoriser, so that new posts can be turned into the same features.
+
+        ``labels_seen`` is there where labels chose the terms.
+        """
+        return {**self._encoder.identity, "labels_seen": True} if self._labels_seen else self._encoder.identity
 
     def ids(self) -> list[str]:
         """See `Importer`."""

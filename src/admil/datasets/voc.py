@@ -41,6 +41,7 @@ VOC_DOWNLOAD = Download(
     1_999_639_040,
     "6cd6e144f989b92b3379bac3b3de84fd",
     "md5",
+    ("https://data.pjreddie.com/files/VOCtrainval_11-May-2012.tar",),
 )
 
 Edges = Literal["keep", "drop", "merge"]

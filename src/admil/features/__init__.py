@@ -1,6 +1,6 @@
 """Pictures and text as vectors."""
 
-from admil.features.cache import FeatureCache, cache_folder
+from admil.features.cache import CacheSize, FeatureCache, cache_folder
 from admil.features.choice import PictureEncoderName, picture_encoder
 from admil.features.encode import encode_pictures, encode_texts
 from admil.features.encoder import Picture, PictureEncoder, TextEncoder
@@ -9,13 +9,14 @@ from admil.features.modules import IMAGENET_MEAN, IMAGENET_STD, ModuleEncoder, P
 from admil.features.onnxfile import OnnxEncoder
 from admil.features.pictures import MAX_PIXELS, PICTURE_SUFFIXES, read_picture
 from admil.features.pixels import PixelEncoder
-from admil.features.tfidf import TfIdf
+from admil.features.tfidf import TfIdf, english_stop_words
 
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "MAX_PIXELS",
     "PICTURE_SUFFIXES",
+    "CacheSize",
     "FeatureCache",
     "MiniLM",
     "ModuleEncoder",
@@ -30,6 +31,7 @@ __all__ = [
     "cache_folder",
     "encode_pictures",
     "encode_texts",
+    "english_stop_words",
     "picture_encoder",
     "read_picture",
 ]

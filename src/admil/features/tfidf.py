@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from admil.errors import CorruptFile, InvalidInput
 
-__all__ = ["TfIdf"]
+__all__ = ["TfIdf", "english_stop_words"]
 
 _TERM = re.compile(r"\b\w\w+\b")
 """A term: two or more letters, digits or underscores, as in scikit-learn."""
@@ -132,6 +132,14 @@ class TfIdf:
             return cls(terms, idf)
         except InvalidInput as error:
             raise CorruptFile(f"a fitted TF-IDF cannot be used: {error}", content) from error
+
+
+def english_stop_words() -> frozenset[str]:
+    """Return the English words that are in most texts, whatever they are about."""
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # half a second that others need not wait for
+
+    words: frozenset[str] = ENGLISH_STOP_WORDS
+    return words
 
 
 def _terms(text: str) -> list[str]:

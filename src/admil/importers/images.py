@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from admil.errors import AdmilError, InvalidInput
+from admil.errors import AdmilError, CorruptFile, InvalidInput, warn
 from admil.features import (
     MAX_PIXELS,
     FeatureCache,
@@ -23,18 +22,42 @@ from admil.features import (
     encode_pictures,
     read_picture,
 )
-from admil.importers.picturelist import BOX_COLUMNS, ListedBag, ListedPicture, listed_file, listed_folder
+from admil.features.ahead import ReadAhead
+from admil.importers.passed import PassedOver, check_links, passed_over
+from admil.importers.picturelist import BOX_COLUMNS, ListedPicture, listed_file, listed_folder
 from admil.importers.source import BagReader, ReadBag, name_of, place_of, reading
 from admil.importers.tiles import Box, EdgeRule, Tiling
 from admil.store import Source
 
 __all__ = ["ImageImporter"]
 
-_Decoded = tuple[str, Picture]
-"""The path of a file, relative to the root, and the picture in it."""
-
 _WAITING_PIXELS, _WAITING_PICTURES = 2**24, 64
 """What waits for the encoder at most before it is called."""
+
+_AHEAD_PIXELS = 2**26
+"""What is decoded at most before it is asked for, of this bag and of those that follow."""
+
+_LABELS = "labels.csv"
+"""What may lie beside the folders of bags without being a picture."""
+
+
+@dataclass(frozen=True, eq=False)
+class _File:
+    """A file with its instances, all that a bag has of it in a row."""
+
+    path: str
+    instances: tuple[ListedPicture, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Decoded:
+    """The path of a file, relative to the root, and the picture in it."""
+
+    path: str
+    picture: Picture
+
+
+_Ahead = ReadAhead[_File, _Decoded]
 
 
 class ImageImporter:
@@ -48,9 +71,9 @@ class ImageImporter:
       ``split`` of the bag, ``instance_label``, and ``left``, ``top``, ``right``, ``bottom`` of the part that is meant.
 
     Bags and files of a folder come in the order of their names, those of a CSV in its own.  Hidden files, files not
-    named like pictures and folders inside a bag's are passed over.  With ``tiles`` every picture is cut up, in the
-    other two kinds as well.  Boxes are in pixels of the upright picture; the instance table gets them and ``path``,
-    relative to the source's root.
+    named like pictures and folders inside a bag's are passed over; a warning at the end counts them.  With ``tiles``
+    every picture is cut up, in the other two kinds as well.  Boxes are in pixels of the upright picture; the instance
+    table gets them and ``path``, relative to the source's root.
 
     Args:
         path: the folder or the CSV.
@@ -66,7 +89,8 @@ class ImageImporter:
         threads: how many decode pictures while others are encoded; None takes up to four.
 
     Raises:
-        InvalidInput: the source is not of these kinds; or, later, a picture lies outside the root, links included.
+        InvalidInput: the source is not of these kinds, or a link in it leads nowhere; or, later, a picture lies
+            outside the root, links included.
     """
 
     def __init__(
@@ -96,6 +120,8 @@ class ImageImporter:
             raise InvalidInput("paths in a folder are relative to it: a root is for a CSV, leave it out", root)
         self._list = listed_folder(self.path, flat=tiles is not None) if is_folder else listed_file(self.path)
         self._root = self.path.resolve() if is_folder else Path(root or self.path.parent).resolve()
+        self._nested = is_folder and (self._root / self._list.bags[0].id).is_dir()
+        self._beside = self._lies_beside() if is_folder else PassedOver()
         if self._tiling is not None and (self._list.has_boxes or self._list.has_truth):
             raise InvalidInput(f"{path} has boxes or instance labels; only whole pictures can be cut into tiles", path)
 
@@ -118,49 +144,75 @@ class ImageImporter:
 
     def bags(self) -> Iterator[BagReader]:
         """See `Importer`."""
-        for bag in self._list.bags:
-            yield BagReader(bag.id, partial(self._read, bag))
+        ahead = _Ahead(
+            len(self._list.bags),
+            self._files,
+            self._decode,
+            lambda decoded: decoded.picture.size // 3,
+            threads=self._threads,
+            most=_WAITING_PICTURES,
+            heaviest=_AHEAD_PIXELS,
+        )
+        passed: list[PassedOver] = []
+        try:
+            for number, bag in enumerate(self._list.bags):
+                yield BagReader(bag.id, partial(self._read, number, ahead, passed))
+        finally:
+            ahead.close()
+        if passed and (together := sum(passed, self._beside)):
+            warn(f"passed over in {self.path}: {together}")
 
-    def _read(self, bag: ListedBag) -> ReadBag:
-        """Decode, cut and encode a bag's pictures, a few of them in memory at a time."""
+    def _read(self, number: int, ahead: _Ahead, passed: list[PassedOver]) -> ReadBag:
+        """Cut and encode a bag's pictures, a few of them in memory at a time, while others are decoded."""
+        bag = self._list.bags[number]
         rows = _Rows(bag.id, self.encoder, self.cache)
         left_out: list[str] = []
-        for listed, picture in self._decoded(bag.pictures()):
-            for instance in listed:
+        taken: set[str] = set()
+        for file, decoded in ahead.take(number):
+            taken.add(Path(file.path).name)
+            for instance in file.instances:
                 try:
-                    path, found = picture.result()
-                    boxes = self._boxes(instance, found)
+                    found = decoded.result()
+                    boxes = self._boxes(instance, found.picture)
                 except AdmilError as error:
                     said = f"bag {bag.id!r}: {error}"
                     if not self.skip_errors:
                         raise type(error)(said, error.subject) from error
                     left_out.append(said)
                 else:
-                    rows.add(path, found, boxes, instance.positive)
+                    rows.add(found.path, found.picture, boxes, instance.positive)
+        passed.append(passed_over(self._root / bag.id, taken) if self._nested else PassedOver())
         features = rows.features(left_out)
         columns = rows.columns(self._tiling is not None or self._list.has_boxes)
         return ReadBag(features, bag.label, bag.split, columns, rows.truth(), tuple(left_out))
 
-    def _decoded(self, pictures: Iterable[ListedPicture]) -> Iterator[tuple[list[ListedPicture], Future[_Decoded]]]:
-        """Yield the instances of each file with the decoded picture, a few files ahead, in order."""
-        pool = ThreadPoolExecutor(self._threads)
-        waiting: deque[tuple[list[ListedPicture], Future[_Decoded]]] = deque()
-        try:
-            for path, group in groupby(pictures, key=lambda picture: picture.path):
-                waiting.append((list(group), pool.submit(self._decode, path)))
-                if len(waiting) > self._threads:
-                    yield waiting.popleft()
-            while waiting:
-                yield waiting.popleft()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    def _lies_beside(self) -> PassedOver:
+        """Look at what lies in the source's folder beside the bags."""
+        if not self.skip_errors:
+            check_links(self._root)
+        bags = self._list.bags
+        taken = {bag.id for bag in bags} if self._nested else {file.path for bag in bags for file in bag.pictures()}
+        return passed_over(self._root, taken | {_LABELS})
 
-    def _decode(self, path: str) -> _Decoded:
-        with reading(self._root / path, f"a picture in {self._root}"):
-            file = (self._root / path).resolve()
-            if not file.is_relative_to(self._root):
-                raise InvalidInput(f"the picture {path} lies outside {self._root}; only what is inside is read", path)
-        return file.relative_to(self._root).as_posix(), read_picture(file, self.max_pixels)
+    def _files(self, number: int) -> list[_File]:
+        bag = self._list.bags[number]
+        if self._nested and not self.skip_errors:
+            check_links(self._root / bag.id)
+        return [_File(path, tuple(group)) for path, group in groupby(bag.pictures(), key=lambda each: each.path)]
+
+    def _decode(self, file: _File) -> _Decoded:
+        named = self._root / file.path
+        with reading(named, f"a picture in {self._root}"):
+            found = named.resolve()
+            if not found.is_relative_to(self._root):
+                raise InvalidInput(
+                    f"the picture {file.path} lies outside {self._root}, at {found}; only what is inside is read: copy "
+                    "it there, or give a CSV and a root that holds all",
+                    file.path,
+                )
+            if not found.exists() and named.is_symlink():
+                raise CorruptFile(f"the link {named} leads to {found}, where nothing is: mend or delete it", file.path)
+        return _Decoded(found.relative_to(self._root).as_posix(), read_picture(found, self.max_pixels))
 
     def _boxes(self, instance: ListedPicture, picture: Picture) -> list[Box]:
         height, width = picture.shape[:2]

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from admil.cli.app import app
+from admil.cli.app import Later, app
 
 __all__ = ["README", "REFERENCE", "RESULTS", "cli_reference", "demo_table", "readme_with_table"]
 
@@ -83,7 +83,8 @@ def _root() -> TyperGroup:
 def _commands(command: TyperCommand | TyperGroup, name: str) -> Iterator[tuple[str, TyperCommand]]:
     """Yield every command with its full name, groups opened up."""
     if isinstance(command, TyperGroup):
-        for word, inner in command.commands.items():
+        for word, entry in command.commands.items():
+            inner = entry.command if isinstance(entry, Later) else entry
             assert isinstance(inner, TyperCommand | TyperGroup)
             yield from _commands(inner, f"{name} {word}")
     else:

@@ -8,10 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
+from admil.cli.app import Later, app
+from admil.errors import InvalidInput, warn
 from tests.cli.calling import call
 
 
@@ -114,3 +119,33 @@ def test_a_command_imports_what_it_needs_and_no_more() -> None:
 
 def test_a_command_that_is_mistyped_is_suggested() -> None:
     assert "Did you mean 'info'?" in call("inof").err
+
+
+def test_the_help_imports_no_command() -> None:
+    code = "import sys; sys.argv = ['admil', '--help']\nfrom admil.cli import main\ntry: main()\n"
+    code += "except SystemExit: sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Score every instance of a store; show the highest." in done.stdout
+
+
+def test_every_command_that_the_help_names_is_there() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    for name, later in group.commands.items():
+        assert isinstance(later, Later)
+        assert later.command.name == name
+        assert len(later.help or "") < 66, "a line of a terminal of 80 columns"
+
+
+def test_a_warning_of_ours_is_a_note_and_others_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(path: Path) -> None:
+        warnings.warn("for developers", DeprecationWarning, stacklevel=1)
+        warn("two files were passed over")
+        raise InvalidInput("enough")
+
+    monkeypatch.setattr("admil.cli.stores.BagStore.open", opened)
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        done = call("info", "store")
+    assert done.err.splitlines() == ["note: two files were passed over", "error: enough"]

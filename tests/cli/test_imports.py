@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import signal
 import threading
 from pathlib import Path
@@ -90,12 +92,16 @@ def test_the_same_command_again_adds_what_is_new(tmp_path: Path) -> None:
     assert "Imported 1 bag with 2 instances, 5 were there already." in done.out
 
 
-def test_stopped_by_a_key_the_same_command_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [0, 5])
+def test_stopped_by_a_key_the_same_command_goes_on(kept: int, tmp_path: Path) -> None:
     rows, store = 15_000, tmp_path / "store"
-    np.savez(tmp_path / "many.npz", features=np.ones((rows, 2), np.float32), offsets=np.arange(rows + 1))
+    np.savez(tmp_path / "many.npz", features=np.ones((rows, 3), np.float32), offsets=np.arange(rows + 1))
+    if kept:
+        assert call("import", "arrays", KINDS[0].write(tmp_path), store).code == 0
+    part = store / "features" / f"{int(kept > 0):06d}.safetensors"
 
     def stop() -> None:
-        while not any(path.stat().st_size for path in (store / "features").glob("*")):  # rows have been written
+        while not any(path.stat().st_size for path in part.parent.glob(f"{part.stem}*")):  # rows have been written
             done.wait(0.002)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -105,9 +111,132 @@ def test_stopped_by_a_key_the_same_command_goes_on(tmp_path: Path) -> None:
     stopped = call("import", "arrays", tmp_path / "many.npz", store)
     thread.join()
     assert stopped.code == 130
-    assert stopped.err.strip() == "interrupted; the same command goes on from here"
+    said = "5 bags are kept, the same command goes on from here" if kept else "nothing was kept yet"
+    assert stopped.err.strip() == f"interrupted; {said}"
     assert call("import", "arrays", tmp_path / "many.npz", store).code == 0
-    assert len(BagStore.open(store)) == rows
+    assert len(BagStore.open(store)) == rows + kept
+
+
+def test_commands_to_paste_are_quoted(tmp_path: Path) -> None:
+    store = tmp_path / "my store [1]"
+    done = call("import", "table", KINDS[3].write(tmp_path), store)
+    assert f"Next: admil fit '{store}' --out model" in done.out
+    assert f"Store: {store}  5 bags" in done.out
+
+
+def test_the_columns_that_became_features_are_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("bag,label,patient_id,f1,f2,x\na,1,7,1,2,0\nb,0,8,3,4,0\n")
+    done = call("import", "table", tmp_path / "t.csv", tmp_path / "store")
+    assert "Features: f1, f2; kept beside them: patient_id, x\n" in done.out
+    (tmp_path / "t.csv").write_text("bag," + ",".join(f"f{i}" for i in range(1200)) + "\na" + ",1" * 1200 + "\n")
+    done = call("import", "table", tmp_path / "t.csv", tmp_path / "wide")
+    assert "Features: f0, f1, f2, f3, f4, … (1,200 columns)\n" in done.out
+
+
+def test_new_bags_get_the_features_of_another_store_in_its_order(tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_text("bag,label,f,g\na,1,1,2\nb,0,3,4\n")
+    (tmp_path / "new.csv").write_text("g,bag,f\n20,n,10\n")
+    call("import", "table", tmp_path / "old.csv", tmp_path / "old")
+    done = call("import", "table", tmp_path / "new.csv", tmp_path / "new", "--like", tmp_path / "old")
+    assert done.code == 0, done.err
+    assert BagStore.open(tmp_path / "new")["n"].tolist() == [[10, 20]]
+    call("import", "arrays", KINDS[0].write(tmp_path), tmp_path / "unnamed")
+    done = call("import", "table", tmp_path / "new.csv", tmp_path / "other", "--like", tmp_path / "unnamed")
+    assert (done.code, "does not name the columns that are its features" in done.err) == (1, True)
+
+
+@pytest.mark.parametrize("kind", ["table", "jsonl", "text"])
+def test_labels_that_are_words_may_be_in_the_source(kind: str, tmp_path: Path) -> None:
+    words = {"a": "tumor", "b": "normal", "c": ""}
+    source = tmp_path / f"source.{'csv' if kind == 'table' else 'jsonl'}"
+    lines = [
+        {"bag": bag, "label": word, "f": 1, "features": [1], "text": f"word {bag}x"} for bag, word in words.items()
+    ]
+    table = "\n".join(["bag,label,f", *(f"{bag},{word},1" for bag, word in words.items())])
+    source.write_text(table if kind == "table" else "\n".join(map(json.dumps, lines)))
+    done = call("import", kind, source, tmp_path / "store", "--positive", "tumor")
+    assert done.code == 0, done.err
+    assert BagStore.open(tmp_path / "store").known_labels.tolist() == [1, 0, -1]
+    done = call("import", kind, source, tmp_path / "other", "--positive", "Tumor")
+    assert (done.code, "is 'Tumor', the word for positive; the labels are: 'tumor', 'normal'" in done.err) == (1, True)
+
+    (tmp_path / "labels.csv").write_text("bag,split\na,train\nb,train\nc,train\n")
+    options = ("--positive", "tumor", "--labels", tmp_path / "labels.csv")
+    assert call("import", kind, source, tmp_path / "splits", *options).code == 0
+    store = BagStore.open(tmp_path / "splits")
+    assert (store.known_labels.tolist(), set(store.splits)) == ([1, 0, -1], {"train"})
+
+
+def test_bags_and_texts_may_be_called_otherwise(tmp_path: Path) -> None:
+    lines = [{"thread": i, "body": f"word number{i}", "label": i % 2, "author": "ann"} for i in range(4)]
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    options = ("--bag-key", "thread", "--text-key", "body")
+    assert call("import", "text", tmp_path / "t.jsonl", tmp_path / "store", *options).code == 0
+    assert BagStore.open(tmp_path / "store").details("2") == [{"text": "word number2", "author": "ann"}]
+    done = call("import", "text", tmp_path / "t.jsonl", tmp_path / "other")
+    assert (
+        "line 1 needs a bag id 'bag', a text or a whole number (bag_key=…, --bag-key say what else it is called)"
+        in done.err
+    )
+
+
+@pytest.mark.parametrize("option", ["--strip", "--missing", "--positive", "--label-columns"])
+def test_options_of_the_label_file_need_one(option: str, tmp_path: Path) -> None:
+    value = "skip" if option == "--missing" else "a,b"
+    done = call("import", "arrays", KINDS[0].write(tmp_path), tmp_path / "store", option, value)
+    assert done.code == 1
+    assert f"{option} is about a label file: name it with --labels, or leave {option} out" in done.err
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_word_for_positive_needs_labels(tmp_path: Path) -> None:
+    (tmp_path / "splits.csv").write_text("bag,split\n" + "".join(f"{bag.id},train\n" for bag in BAGS))
+    options = ("--labels", tmp_path / "splits.csv", "--positive", "tumor")
+    done = call("import", "arrays", KINDS[0].write(tmp_path), tmp_path / "store", *options)
+    assert (done.code, "has no column of labels: leave --positive out" in done.err) == (1, True)
+
+
+def test_the_columns_of_the_label_file_can_be_named(tmp_path: Path) -> None:
+    rows = "".join(f"{bag.id},{bag.label},x\n" for bag in BAGS)
+    (tmp_path / "l.csv").write_text("scan,outcome,label\n" + rows)
+    source, options = KINDS[0].write(tmp_path), ("--labels", tmp_path / "l.csv", "--label-columns")
+    done = call("import", "arrays", source, tmp_path / "store", *options, "scan, outcome")
+    assert done.code == 0, done.err
+    assert BagStore.open(tmp_path / "store").known_labels.tolist() == [1, 0, 1, 0, 1]
+    done = call("import", "arrays", source, tmp_path / "store", *options, "scan")
+    assert "--label-columns is two names such as slide,diagnosis, got 'scan'" in done.err
+
+
+def test_ids_that_do_not_match_get_a_hint_and_bags_may_do_without_a_line(tmp_path: Path) -> None:
+    lines = "".join(f"{bag.id}.svs,{bag.label}\n" for bag in BAGS[:3])
+    (tmp_path / "l.csv").write_text("slide_id,label\n" + lines)
+    command = ("import", "arrays", KINDS[0].write(tmp_path), tmp_path / "store", "--labels", tmp_path / "l.csv")
+    done = call(*command)
+    assert (
+        "3 of the ids left over would match: the lines end in '.svs', which the bags do not: take it off with"
+        in done.err
+    )
+    done = call(*command, "--strip", ".svs", "--missing", "unlabelled")
+    assert done.code == 0, done.err
+    assert BagStore.open(tmp_path / "store").known_labels.tolist() == [1, 0, 1, -1, -1]
+    with (tmp_path / "l.csv").open("a") as file:
+        file.write(f"{BAGS[3].id}.SVS,0\n{BAGS[4].id.upper()}.svs,1\n")
+    done = call(*command, "--strip", ".svs", "--missing", "unlabelled")
+    assert "note: 1 of the ids left over would match" in done.out
+
+
+def test_labels_that_changed_since_are_not_taken_but_the_command_is_named(tmp_path: Path) -> None:
+    path, store = tmp_path / "my labels.csv", tmp_path / "store"
+    command = ("import", "arrays", KINDS[0].write(tmp_path), store, "--labels", path, "--positive", "yes")
+    path.write_text("bag,label\n" + "".join(f"{bag.id},{'yes' if bag.label else 'no'}\n" for bag in BAGS))
+    assert "note" not in call(*command).out + call(*command).out
+    path.write_text(path.read_text().replace("a,yes", "a,no").replace("b,no", "b,yes"))
+    done = call(*command)
+    assert "note: 2 bags that were there already have another label or split in the label file, and keep" in done.out
+    named = done.out[done.out.index("to change them: ") :].splitlines()[0]
+    assert named == f"to change them: admil label {store} '{path}' --positive yes"
+    assert "2 bags changed" in call(*shlex.split(named)[4:]).out
+    assert "note" not in call(*command).out
 
 
 @pytest.mark.parametrize("command", ["arrays", "table", "h5", "pt", "torchmil", "jsonl"])

@@ -54,7 +54,10 @@ def test_info_says_how_features_were_made(tmp_path: Path) -> None:
     with BagStore.create(tmp_path / "s", features={"encoder": "net", "weights": "ab" * 32, "mean": [1.0]}) as writer:
         writer.add("a", rows(1), 1)
     out = call("info", tmp_path / "s").out
-    assert "3 of float32, encoder net, weights abababab\n" in "\n".join(map(str.rstrip, out.splitlines())) + "\n"
+    assert (
+        "3 of float32, encoder net, weights abababab, mean [1.0]\n"
+        in "\n".join(map(str.rstrip, out.splitlines())) + "\n"
+    )
     assert "nothing: features alone" in out
     assert "not known" in out
 

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from admil.features import MAX_PIXELS, PICTURE_SUFFIXES, PictureEncoderName
+from admil.importers.names import BAG, BAG_OF_LINE, LABEL, SPLIT, TRUTH
 from admil.store import BagStore
 from tests.cli.calling import call
 
@@ -96,6 +97,12 @@ def test_a_line_of_text_can_be_imported(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl").write_text(line + '\n{"bag": "thread-8", "label": 0, "split": "train", "text": "no"}')
     assert call("import", "text", tmp_path / "t.jsonl", tmp_path / "store").code == 0
     assert BagStore.open(tmp_path / "store").details("thread-7") == [{"text": "Launch is on Friday", "id": "post-93"}]
+
+
+def test_the_usual_names_of_columns_are_those_of_the_code() -> None:
+    for name in (*BAG_OF_LINE, *LABEL, *SPLIT, *TRUTH):
+        assert f"`{name}`" in PAGE
+    assert ", ".join(f"`{name}`" for name in BAG[:-1]) + f" or `{BAG[-1]}` | `--bag-column`" in PAGE
 
 
 def test_the_encoders_and_limits_are_those_of_the_code() -> None:

@@ -61,6 +61,61 @@ def test_features_without_coordinates_are_a_bag(tmp_path: Path) -> None:
     assert read.instances is None
 
 
+def encoded(folder: Path, encoders: dict[str, Any], of_file: bool = False) -> H5Importer:
+    """Write a bag for each encoder, named as newer releases of TRIDENT do; None names none."""
+    folder.mkdir(exist_ok=True)
+    for bag, encoder in encoders.items():
+        with h5py.File(folder / f"{bag}.h5", "w") as file:
+            file["features"] = np.eye(2, dtype=np.float32)
+            file["features"].attrs["name"] = bag
+            if encoder is not None:
+                (file if of_file else file["features"]).attrs["encoder"] = encoder
+    return H5Importer(folder)
+
+
+@pytest.mark.parametrize("of_file", [False, True])
+@pytest.mark.parametrize("name", ["uni_v1", b"uni_v1", np.bytes_("uni_v1")])
+def test_the_encoder_becomes_part_of_the_store(name: Any, of_file: bool, tmp_path: Path) -> None:
+    run_import(encoded(tmp_path / "h5", {"a": name, "b": None}, of_file), tmp_path / "store")
+    store = BagStore.open(tmp_path / "store")
+    assert store.header.features == {"encoder": "uni_v1"}
+    assert store.ids == ("a", "b")
+
+
+@pytest.mark.parametrize("name", [None, "None", "", 7])
+def test_where_no_encoder_is_named_nothing_is_said_of_it(name: Any, tmp_path: Path) -> None:
+    run_import(encoded(tmp_path / "h5", {"a": name}), tmp_path / "store")
+    assert BagStore.open(tmp_path / "store").header.features is None
+
+
+def test_two_encoders_are_not_mixed_in_one_store(tmp_path: Path) -> None:
+    both = encoded(tmp_path / "both", {"a": "uni_v1", "b": "conch_v15"})
+    with pytest.raises(
+        InvalidInput, match=r"b\.h5 has features of the encoder 'conch_v15', the bags before .* 'uni_v1'"
+    ):
+        run_import(both, tmp_path / "one")
+    run_import(encoded(tmp_path / "uni", {"a": "uni_v1"}), tmp_path / "store")
+    with pytest.raises(InvalidInput, match=r"made otherwise than these: encoder uni_v1, against encoder conch_v15"):
+        run_import(encoded(tmp_path / "conch", {"c": "conch_v15"}), tmp_path / "store")
+    late = encoded(tmp_path / "late", {"c": None, "d": "conch_v15"})
+    with pytest.raises(InvalidInput, match=r"d\.h5 has features of the encoder 'conch_v15'.* of 'uni_v1'"):
+        run_import(late, tmp_path / "store")
+
+
+def test_a_store_that_does_not_say_its_encoder_goes_on_not_saying_it(tmp_path: Path) -> None:
+    run_import(encoded(tmp_path / "old", {"a": None}), tmp_path / "store")
+    run_import(encoded(tmp_path / "new", {"b": "uni_v1"}), tmp_path / "store")
+    assert BagStore.open(tmp_path / "store").header.features is None
+
+
+def test_a_first_file_that_is_damaged_does_not_hide_the_encoder(tmp_path: Path) -> None:
+    bags = encoded(tmp_path / "h5", {"a": "x", "b": "uni_v1"})
+    (tmp_path / "h5" / "a.h5").write_bytes(b"torn")
+    report = run_import(bags, tmp_path / "store", skip_errors=True)
+    assert (report.added, len(report.left_out)) == (1, 1)
+    assert BagStore.open(tmp_path / "store").header.features == {"encoder": "uni_v1"}
+
+
 def test_large_files_are_read_in_pieces(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(5000, 1000)).astype(np.float32)
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -76,6 +131,7 @@ def test_large_files_are_read_in_pieces(tmp_path: Path) -> None:
         ({"features": np.ones(7)}, "got shape .*: that is one vector for a whole slide"),
         ({"features": np.ones((2, 2, 2))}, r"got shape \(2, 2, 2\)"),
         ({"features": np.ones((0, 4)), "coords": np.ones((0, 2))}, "is empty"),
+        ({"features": np.ones(0), "coords": np.ones((0, 2))}, "is empty: it holds no patch"),
         ({"features": np.eye(2), "coords": np.ones((3, 2))}, r"expected coords \(2, 2\).* got \(3, 2\)"),
         ({"features": np.eye(2), "coords": np.ones((2, 3))}, r"expected coords \(2, 2\)"),
         ({"features": "words"}, "array of numbers"),

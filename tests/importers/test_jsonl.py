@@ -79,6 +79,24 @@ def test_the_file_may_be_gzipped_and_begin_with_a_byte_order_mark(tmp_path: Path
     assert one(tmp_path / "t.jsonl").features.tolist() == [[1]]
 
 
+def test_labels_may_be_words_of_which_one_is_positive(tmp_path: Path) -> None:
+    words = zip("abc", ("tumor", " normal ", None), strict=True)
+    path = written(tmp_path, *({"bag": bag, "features": [[1]], "label": word} for bag, word in words))
+    opened = JsonlImporter(path, positive="tumor")
+    assert {bag: read.label for bag, read in read_all(opened).items()} == {"a": 1, "b": 0, "c": None}
+    assert opened.source.options == {"positive": "tumor"}
+    assert not opened.source.same(JsonlImporter(path).source)
+    with pytest.raises(
+        InvalidInput, match=r"no label in .* is 'cancer', .*; the labels are: 'tumor', 'normal'; give one"
+    ):
+        JsonlImporter(path, positive="cancer").ids()
+
+
+def test_the_bag_may_have_any_of_its_usual_names(tmp_path: Path) -> None:
+    assert JsonlImporter(written(tmp_path, {"slide_id": "s", "features": [1], "id": 3})).ids() == ["s"]
+    assert JsonlImporter(written(tmp_path, {"image": "i", "features": [[1]], "id": 3})).ids() == ["i"]
+
+
 GOOD = {"bag": "g", "features": [[1, 2]]}
 ROW = {"bag": "g", "features": [1, 2]}
 BAD_LINES: dict[str, tuple[list[Any], str]] = {

@@ -45,6 +45,11 @@ def test_what_is_no_label_is_refused(value: object) -> None:
         as_label(value, "bag 'a'")
 
 
+def test_words_that_are_no_labels_get_the_option_for_them() -> None:
+    with pytest.raises(InvalidInput, match="got 'tumor'; where labels are words, name the one for positive"):
+        as_label("tumor", "bag 'a'")
+
+
 @pytest.mark.parametrize(("one", "other"), [("0", "-1"), (-1, 0), ("-1.0", False), ("negative", -1)])
 def test_a_source_that_says_negative_in_two_ways_is_refused(one: object, other: object) -> None:
     read = LabelReader()
@@ -80,6 +85,45 @@ def test_a_label_file_gives_label_and_split_by_bag(tmp_path: Path) -> None:
 def test_a_label_file_may_begin_with_a_byte_order_mark_and_end_lines_as_windows_does(tmp_path: Path) -> None:
     labels = LabelFile(_file(tmp_path, b"\xef\xbb\xbfbag,label\r\n\xc3\xbc,1\r\n"))
     assert dict(labels) == {"ü": (1, None)}
+
+
+@pytest.mark.parametrize("bag", ["bag", "Bag_ID", "slide_id", "slide", "image", "image_id", "id", "name"])
+@pytest.mark.parametrize("label", ["label", "bag_label", "slide_label", "Target", "y"])
+def test_usual_names_of_columns_are_known(bag: str, label: str, tmp_path: Path) -> None:
+    assert dict(LabelFile(_file(tmp_path, f"{bag},{label}\na,1\n"))) == {"a": (1, None)}
+
+
+def test_a_name_that_says_more_goes_before(tmp_path: Path) -> None:
+    text = "case_id,slide_id,image,label\n7,a,x.png,1\n"
+    assert list(LabelFile(_file(tmp_path, text))) == ["a"]
+
+
+def test_columns_may_have_any_name_that_is_given(tmp_path: Path) -> None:
+    path = _file(tmp_path, "bag,label,Case No,diagnosis,split\nx,,a,tumor,train\ny,,b,none,\n")
+    labels = LabelFile(path, positive="tumor", columns=("case no", "diagnosis"))
+    assert dict(labels) == {"a": (1, "train"), "b": (0, None)}
+    with pytest.raises(
+        InvalidInput, match=r"a column 'case' and a column 'label'.*; its columns are: bag, label, case no"
+    ):
+        LabelFile(path, columns=("case", "label"))
+    with pytest.raises(InvalidInput, match="a column 'bag' and a column 'grade'"):
+        LabelFile(path, columns=("bag", "grade"))
+
+
+def test_a_word_for_positive_that_never_comes_is_an_error_naming_those_that_do(tmp_path: Path) -> None:
+    path = _file(tmp_path, "bag,label\na,Tumor\nb,normal\nc,normal\nd,\n")
+    assert dict(LabelFile(path, positive=" Tumor "))["a"] == (1, None)
+    with pytest.raises(
+        InvalidInput, match=r"labels\.csv is 'tumor', .*; the labels are: 'normal', 'Tumor'; give one of"
+    ):
+        LabelFile(path, positive="tumor")
+    many = "".join(f"{i},grade {i}\n" for i in range(7))
+    with pytest.raises(InvalidInput, match=r"the labels are: 'grade 0', .*'grade 4', …; give"):
+        LabelFile(_file(tmp_path, "bag,label\n" + many), positive="tumor")
+    with pytest.raises(InvalidInput, match="the labels are: none at all"):
+        LabelFile(_file(tmp_path, "bag,label\na,\n"), positive="tumor")
+    splits = LabelFile(_file(tmp_path, "bag,split\na,train\n"), positive="tumor")
+    assert not splits.has_labels
 
 
 def test_a_label_file_may_bring_splits_alone(tmp_path: Path) -> None:

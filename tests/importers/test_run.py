@@ -13,7 +13,7 @@ import pytest
 
 from admil.errors import AdmilError, InvalidInput
 from admil.importers import BagReader, ImportReport, LabelFile, ReadBag, run_import
-from admil.store import BagStore, Source
+from admil.store import BagStore, Source, relabel
 
 
 @dataclass
@@ -77,6 +77,27 @@ def test_a_mismatch_can_be_left_out_and_is_counted(tmp_path: Path) -> None:
     report = run_import(bags, tmp_path / "store", labels=labels(tmp_path, "b,1,\nx,0,\n"), missing="skip")
     assert report == ImportReport(added=1, instances=1, skipped=3)
     assert bags.read == ["b"]
+
+
+def test_bags_without_a_line_can_be_taken_as_if_it_were_empty(tmp_path: Path) -> None:
+    bags = Given([("a", [[1.0]]), ("b", [[2.0]]), ("c", ReadBag(np.ones((1, 1), np.float32), label=0, split="own"))])
+    report = run_import(bags, tmp_path / "store", labels=labels(tmp_path, "a,1,\nx,0,\n"), missing="unlabelled")
+    assert report == ImportReport(added=3, instances=3, skipped=1)
+    store = BagStore.open(tmp_path / "store")
+    assert store.known_labels.tolist() == [1, -1, 0]
+    assert store.splits.tolist() == [None, None, "own"]
+
+
+def test_labels_that_differ_from_those_in_the_store_are_counted_and_not_taken(tmp_path: Path) -> None:
+    bags = Given([(bag, [[1.0]]) for bag in "abcde"])
+    run_import(bags, tmp_path / "store", labels=labels(tmp_path, "a,1,\nb,1,x\nc,,\nd,0,x\ne,1,\n"))
+    other = labels(tmp_path, "a,1,\nb,1,y\nc,1,\nd,,\ne,0,new\n")
+    report = run_import(bags, tmp_path / "store", labels=other)
+    assert (report.present, report.differing) == (5, 3), "b has another split, c a label now, e both"
+    store = BagStore.open(tmp_path / "store")
+    assert store.known_labels.tolist() == [1, 1, -1, 0, 1]
+    relabel(tmp_path / "store", {"b": (1, "y"), "c": (1, None), "e": (0, "new")})
+    assert run_import(bags, tmp_path / "store", labels=other).differing == 0
 
 
 def test_duplicate_ids_are_refused_before_anything_is_read(tmp_path: Path) -> None:

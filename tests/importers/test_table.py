@@ -13,7 +13,7 @@ import pytest
 
 from admil.errors import AdmilError, CorruptFile, InvalidInput
 from admil.importers import ColumnNames, ReadBag, TableImporter, run_import
-from admil.store import BagStore
+from admil.store import BagStore, StoreWriter
 
 from .sources import BAGS, KINDS, read_all, rows, write_csv
 
@@ -82,6 +82,151 @@ def test_an_index_that_pandas_wrote_is_no_feature(tmp_path: Path) -> None:
     table = pa.table({"bag": ["a"], "f": [1.0], "__index_level_0__": [17], "index": [3]})
     pq.write_table(table, tmp_path / "t.parquet")
     assert one(tmp_path / "t.parquet").features.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "patient_id", "Patient Id", "patientId", "tile-id"])
+def test_ids_are_no_features_and_keep_their_digits(name: str, tmp_path: Path) -> None:
+    read = one(written(tmp_path, f"bag,{name},f\na,07,1\na,12345678901234567,2\n"))
+    assert read.features.tolist() == [[1], [2]]
+    assert as_lists(read.instances) == {name: ["07", "12345678901234567"]}
+
+
+@pytest.mark.parametrize("name", ["x", "Y", "z", "left", "right", "begin", "end"])
+def test_places_are_no_features(name: str, tmp_path: Path) -> None:
+    read = one(written(tmp_path, f"bag,{name},f\na,7,1\na,8,2\n"))
+    assert read.features.tolist() == [[1], [2]]
+    assert as_lists(read.instances) == {name: [7, 8]}
+
+
+@pytest.mark.parametrize("name", ["patient_id", "x"])
+def test_ids_and_places_are_features_where_they_are_named(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"bag,{name},f\na,7,1\na,8,2\n")
+    assert one(path, columns=ColumnNames(features=(name,))).features.tolist() == [[7], [8]]
+
+
+@pytest.mark.parametrize("name", ["valid", "area", "xs", "idle", "acid"])
+def test_other_numbers_are_features(name: str, tmp_path: Path) -> None:
+    assert one(written(tmp_path, f"bag,{name},f\na,7,1\n")).features.tolist() == [[7, 1]]
+
+
+@pytest.mark.parametrize("bag", ["bag_id", "bag_name", "slide_id", "slide"])
+def test_usual_names_of_the_bag_are_known(bag: str, tmp_path: Path) -> None:
+    assert TableImporter(written(tmp_path, f"{bag},f,slide_label\ns,1,1\n")).ids() == ["s"]
+
+
+def test_the_only_column_of_lists_is_the_features_whatever_it_is_called(tmp_path: Path) -> None:
+    lists = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32()))
+    columns: dict[str, Any] = {"bag": ["a", "a"], "embedding": lists, "area": [5.0, 6.0], "tags": [["u"], ["v"]]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    read = one(tmp_path / "t.parquet")
+    assert read.features.tolist() == [[1, 2], [3, 4]]
+    assert as_lists(read.instances) == {"area": [5, 6], "tags": [["u"], ["v"]]}
+    assert TableImporter(tmp_path / "t.parquet").features == {"columns": ["embedding"]}
+
+    pq.write_table(pa.table({**columns, "corners": lists}), tmp_path / "two.parquet")
+    with pytest.raises(InvalidInput, match=r"has 2 columns of lists: 'embedding', 'corners'; name the one with the"):
+        TableImporter(tmp_path / "two.parquet")
+    names = ColumnNames(features=("corners",))
+    assert one(tmp_path / "two.parquet", columns=names).features.tolist() == [[1, 2], [3, 4]]
+    pq.write_table(pa.table({**columns, "features": lists}), tmp_path / "named.parquet")
+    assert TableImporter(tmp_path / "named.parquet").features is None, "that name says nothing"
+
+
+def stored(folder: Path, text: str, name: str, store: str = "store", **options: Any) -> BagStore:
+    run_import(TableImporter(written(folder, text, name), **options), folder / store)
+    return BagStore.open(folder / store)
+
+
+def test_the_names_of_the_features_become_part_of_the_store(tmp_path: Path) -> None:
+    store = stored(tmp_path, "bag,f,x,g\na,1,5,2\n", "one.csv")
+    assert store.header.features == {"columns": ["f", "g"]}
+
+
+def test_a_table_with_the_same_features_in_another_order_is_put_into_the_stores(tmp_path: Path) -> None:
+    stored(tmp_path, "bag,f,g,text\na,1,2,u\n", "one.csv")
+    store = stored(tmp_path, "g,text,bag,f\n20,v,b,10\n", "two.csv")
+    assert store["b"].tolist() == [[10, 20]]
+    assert store.details("b") == [{"text": "v"}]
+    assert store.header.features == {"columns": ["f", "g"]}
+
+
+def test_a_new_store_may_bring_the_features_of_another_in_its_order(tmp_path: Path) -> None:
+    like = stored(tmp_path, "bag,f,g\na,1,2\n", "one.csv").header.features
+    path = written(tmp_path, "bag,h,g,f\nc,0,4,3\n", "two.csv")
+    opened = TableImporter(path, ColumnNames(features=("f", "g"))).following(like, tmp_path / "store")
+    run_import(opened, tmp_path / "new")
+    store = BagStore.open(tmp_path / "new")
+    assert (store["c"].tolist(), store.details("c"), store.header.features) == ([[3, 4]], [{"h": 0}], like)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bag,f\nb,1\n", "lacks 1 column that the features of .*store have: 'g'; add"),
+        ("bag,f,G\nb,1,2\n", "lacks 1 column that .* have: 'g'"),
+        ("bag,f,g\nb,1,word\n", "lacks 1 column that .* have: 'g'"),
+        ("bag,f,g,h,i\nb,1,2,3,4\n", "has 2 columns that the features of .*store do not have: 'h', 'i'; remove"),
+    ],
+)
+def test_a_table_with_other_features_is_refused_by_name(text: str, message: str, tmp_path: Path) -> None:
+    before = stored(tmp_path, "bag,f,g\na,1,2\n", "one.csv").header
+    with pytest.raises(InvalidInput, match=message):
+        stored(tmp_path, text, "two.csv")
+    assert BagStore.open(tmp_path / "store").header == before
+
+
+def test_features_that_were_named_are_found_again(tmp_path: Path) -> None:
+    stored(tmp_path, "bag,f,x\na,1,2\n", "one.csv", columns=ColumnNames(features=("f", "x")))
+    store = stored(tmp_path, "bag,x,f\nb,20,10\n", "two.csv")
+    assert store["b"].tolist() == [[10, 20]]
+
+
+def test_a_store_that_does_not_name_its_features_goes_on_not_naming_them(tmp_path: Path) -> None:
+    with StoreWriter(tmp_path / "store") as writer:
+        writer.add("a", np.ones((1, 2), np.float32))
+    store = stored(tmp_path, "bag,f,g\nb,1,2\n", "one.csv")
+    assert store.header.features is None
+    assert store["b"].tolist() == [[1, 2]]
+
+
+def test_a_table_does_not_go_into_a_store_whose_features_an_encoder_made(tmp_path: Path) -> None:
+    with StoreWriter(tmp_path / "store", features={"encoder": "uni"}) as writer:
+        writer.add("a", np.ones((1, 2), np.float32))
+    with pytest.raises(
+        InvalidInput, match=r"the features of .*store were made by uni, those of .*one\.csv are columns; import"
+    ):
+        stored(tmp_path, "bag,f,g\nb,1,2\n", "one.csv")
+
+
+def test_wide_tables_are_read_a_batch_at_a_time(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(90, 300)).astype(np.float32)
+    columns: dict[str, Any] = {f"f{i}": values[:, i] for i in range(300)}
+    missing = pa.array([None if i == 40 else 1 for i in range(90)], pa.int32())
+    table = pa.table({"bag": [f"b{i // 7}" for i in range(90)], **columns, "note": ["n"] * 90, "last": missing})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=20)
+    bags = read_all(TableImporter(tmp_path / "t.parquet"))
+    rows = np.concatenate([bag.features for bag in bags.values()])
+    assert (rows.shape, str(rows.dtype)) == ((90, 301), "float64")
+    np.testing.assert_array_equal(rows[:, :300], values)
+    assert np.flatnonzero(np.isnan(rows[:, 300])).tolist() == [40]
+    assert [len(bag.features) for bag in bags.values()] == [7] * 12 + [6]
+    assert as_lists(bags["b12"].instances) == {"note": ["n"] * 6}
+
+
+def test_labels_may_be_words_of_which_one_is_positive(tmp_path: Path) -> None:
+    path = written(tmp_path, "bag,label,f\na,tumor,1\na,tumor,2\nb, normal,3\nc,,4\n")
+    opened = TableImporter(path, positive="tumor")
+    assert {bag: read.label for bag, read in read_all(opened).items()} == {"a": 1, "b": 0, "c": None}
+    assert opened.source.options == {"positive": "tumor"}
+    with pytest.raises(
+        InvalidInput, match=r"column 'label' of .*t\.csv is 'Tumor', .* are: 'tumor', 'normal'; give one"
+    ):
+        TableImporter(path, positive="Tumor").ids()
+    pq.write_table(pa.table({"bag": ["a", "b"], "label": [3, 1], "f": [1.0, 2.0]}), tmp_path / "t.parquet")
+    numbers = read_all(TableImporter(tmp_path / "t.parquet", positive="3"))
+    assert [bag.label for bag in numbers.values()] == [1, 0]
+    with pytest.raises(InvalidInput, match="has no column of labels in which 'tumor' could be positive; name it"):
+        TableImporter(written(tmp_path, "bag,f\na,1\n"), positive="tumor")
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,7 +122,8 @@ def test_all_bags_arrive_with_their_labels_splits_and_truth(kind: Kind, tmp_path
     assert store.header.sources[0].complete
     assert store.header.sources[0].kind == "text"
     encoder = kind.encoder() or TfIdf.from_json(store.header.features or {})
-    assert store.header.features == dict(encoder.identity)
+    seen = {} if kind.name == "encoder" else {"labels_seen": True}
+    assert store.header.features == {**encoder.identity, **seen}
     for bag in BAGS:
         number = store.index.number(bag.id)
         assert store[bag.id].tolist() == encoder.encode(bag.texts).tolist()
@@ -200,19 +203,53 @@ def stop_at(bag: int) -> Callable[[int, int], None]:
 # --- lines ---------------------------------------------------------------------------------------
 
 
-def test_other_names_are_not_read_and_ids_may_be_numbers(tmp_path: Path) -> None:
+def test_other_values_become_columns_and_ids_may_be_numbers(tmp_path: Path) -> None:
     lines = [
-        {"bag": 17, "text": "sun", "id": 5, "author": {"x": [1]}, "features": [1, 2]},
-        {"bag": " 17 ", "text": "rain", "topic": "weather", "id": ["a"]},
-        {"text": "wind", "bag": "18"},
+        {"bag": 17, "text": "sun", "id": 5, "author": {"x": [1]}, "likes": 3, "index": 9, "path": "a.txt"},
+        {"bag": " 17 ", "text": "rain", "topic": "weather", "id": ["a"], "likes": None},
+        {"text": "wind", "bag": "18", "likes": 2, "topic": None},
     ]
     run_import(TextImporter(written(tmp_path, *lines), Counting()), tmp_path / "store")
     store = BagStore.open(tmp_path / "store")
     assert store.ids == ("17", "18")
-    assert store.details("17") == [{"text": "sun", "id": "5"}, {"text": "rain", "id": "['a']"}]
-    assert store.details("18") == [{"text": "wind", "id": None}]
+    none = dict.fromkeys(("id", "author", "likes", "path", "topic"))
+    assert store.details("17") == [
+        none | {"text": "sun", "id": "5", "author": '{"x": [1]}', "likes": 3, "path": "a.txt"},
+        none | {"text": "rain", "id": "['a']", "topic": "weather"},
+    ]
+    assert store.details("18") == [none | {"text": "wind", "likes": 2}]
+    assert store.root_of("17") == tmp_path
     assert (store.known_labels.tolist(), store.splits.tolist()) == ([-1, -1], [None, None])
     assert list(store.truth_rows()) == []
+
+
+def test_the_bag_and_the_text_may_be_called_otherwise(tmp_path: Path) -> None:
+    lines = [
+        {"thread": "a", "body": "sun", "text": "not read", "bag": "nor this", "label": 1},
+        {"thread": "a", "body": "rain", "label": 1},
+        {"thread": "b", "body": "wind", "label": 0},
+    ]
+    opened = TextImporter(written(tmp_path, *lines), width=3, bag_key="thread", text_key="body")
+    assert opened.source.options == {"bag_key": "thread", "text_key": "body"}
+    run_import(opened, tmp_path / "store")
+    store = BagStore.open(tmp_path / "store")
+    assert store.details("a") == [{"text": "sun"}, {"text": "rain"}]
+    assert store.header.features is not None
+    assert store.header.features["fitted"]["terms"] == ["rain", "sun", "wind"]
+    with pytest.raises(CorruptFile, match="line 1 needs a bag id 'topic', a text"):
+        TextImporter(opened.path, bag_key="topic").ids()
+    with pytest.raises(CorruptFile, match="line 2, bag 'a', has no proper 'text': got NoneType"):
+        TextImporter(opened.path, bag_key="thread").ids()
+
+
+def test_labels_may_be_words_of_which_one_is_positive(tmp_path: Path) -> None:
+    lines = [{"bag": bag, "text": "x", "label": word} for bag, word in zip("abc", ("spam", "ham", None), strict=True)]
+    path = written(tmp_path, *lines)
+    opened = TextImporter(path, Counting(), positive="spam")
+    assert {bag: read.label for bag, read in read_all(opened).items()} == {"a": 1, "b": 0, "c": None}
+    assert opened.source.options == {"positive": "spam"}
+    with pytest.raises(InvalidInput, match=r"no label in .* is 'Spam', the word for positive; the labels are: 'spam'"):
+        TextImporter(path, Counting(), positive="Spam").ids()
 
 
 def test_without_ids_there_is_no_column_of_them(tmp_path: Path) -> None:
@@ -247,7 +284,7 @@ BAD_LINES: dict[str, tuple[list[Any], str]] = {
         [GOOD, {"bag": "a", "text": "half \ud83d"}],
         r"line 2, bag 'a', has no proper 'text': it holds half a character \(a lone surrogate\)",
     ),
-    "half-id": ([GOOD | {"id": "\ud83d"}], "bag 'g': the values of instance column 'id' do not fit"),
+    "half-id": ([GOOD | {"id": "\ud83d"}], r"in bag 'g' \('id' holds half a character"),
     "half-split": ([GOOD | {"split": "\ud83d"}], "bag 'g': its id or split is no valid Unicode text"),
     "label": ([GOOD, GOOD | {"label": "maybe"}], r"posts\.jsonl, line 2: expected a label 0 or 1 .*, got 'maybe'"),
     "label-list": ([GOOD | {"label": [1]}], r"line 1: expected a label 0 or 1 .*, got \[1\]"),
@@ -390,6 +427,20 @@ def test_the_features_are_those_of_scikit_learn(tmp_path: Path) -> None:
         np.testing.assert_allclose(store[bag.id].numpy(), reference.transform(bag.texts).toarray(), atol=1e-6)
 
 
+def test_the_store_says_whether_labels_chose_the_terms(tmp_path: Path) -> None:
+    path = _together(tmp_path)
+    features = TextImporter(path, width=3).features
+    assert features["labels_seen"] is True
+    assert TextImporter(path, fitted=features).features == features, "for new bags too, as they fit one store"
+    assert "labels_seen" not in TextImporter(path, width=3, vocabulary="all").features
+    assert "labels_seen" not in TextImporter(path, Counting()).features
+
+
+def test_importers_are_there_before_scikit_learn_is(tmp_path: Path) -> None:
+    code = "import sys, admil.importers; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_stop_words_can_be_terms(tmp_path: Path) -> None:
     path = _together(tmp_path)
     assert "and" not in fitted(path, width=99).terms
@@ -467,7 +518,8 @@ def test_new_bags_get_the_columns_of_the_store_that_was_trained_on(vocabulary: A
 def test_a_store_of_other_terms_takes_no_more(tmp_path: Path) -> None:
     run_import(TextImporter(_together(tmp_path), width=3), tmp_path / "store")
     with pytest.raises(
-        InvalidInput, match=r"made otherwise \(encoder tfidf, width 3\) than these \(encoder tfidf, width 2\)"
+        InvalidInput,
+        match=r"made otherwise than these: encoder tfidf, width 3, labels_seen True, against encoder tfidf, width 2",
     ):
         run_import(TextImporter(_together(tmp_path), width=2), tmp_path / "store")
 

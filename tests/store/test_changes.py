@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from admil.errors import CorruptFile, InvalidInput, UnknownInstance
-from admil.importers import ArrayImporter, run_import
+from admil.importers import ArrayImporter, ColumnNames, TableImporter, run_import
 from admil.store import BagStore, Source, relabel, relocate, verify_store
 from tests.store.making import Given, content_of, files_of, full, rows, written
 
@@ -125,3 +125,11 @@ def test_one_process_changes_a_store_at_a_time(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="another process is writing to"):
             relabel(tmp_path / "s", {"a": (1, None)})
     assert relabel(tmp_path / "s", {"b": (1, None)}) == 1
+
+
+def test_other_options_of_an_import_are_not_taken_for_a_move(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("bag,grade,f1\na,1,0.5\n")
+    run_import(TableImporter(tmp_path / "t.csv", ColumnNames(features=("f1",))), tmp_path / "s")
+    again = TableImporter(tmp_path / "t.csv", ColumnNames(label="grade", features=("f1",)))
+    with pytest.raises(InvalidInput, match=r"bag 'a' is in the store already, imported from .*t.csv with other"):
+        run_import(again, tmp_path / "s")

@@ -269,7 +269,7 @@ def test_a_store_says_how_its_features_were_made_and_refuses_others(tmp_path: Pa
     assert len(opened(tmp_path, Given("b", rows(1)), features=made)) == 2
     assert len(opened(tmp_path, Given("c", rows(1)))) == 3
     with pytest.raises(
-        InvalidInput, match=r"made otherwise \(backbone vgg16, size \[224, 224\]\) than these \(backbone x\)"
+        InvalidInput, match=r"made otherwise than these: backbone vgg16, size \[224, 224\], against backbone x"
     ):
         opened(tmp_path, Given("d", rows(1)), features={"backbone": "x"})
     assert len(BagStore.open(tmp_path)) == 3

@@ -19,7 +19,7 @@ from admil.api.files import features_of_model, load_model, save_model
 from admil.bags import FloatArray, Scores
 from admil.device import usable_device
 from admil.errors import InvalidInput
-from admil.store import BagStore, instance_columns, instance_table
+from admil.store import BagStore, difference, instance_columns, instance_table
 from admil.store.documents import make_folder, moved_in
 from admil.training import Progress, TrainedModel, TrainingInterrupted, TrainingRecipe, bag_probability, fit, score
 
@@ -224,11 +224,8 @@ def _check_features(wanted: Mapping[str, Any] | None, store: BagStore, model: st
     there = store.header.features
     if wanted is not None and there is not None and wanted != there:
         raise InvalidInput(
-            f"the model {model} was trained on features made otherwise ({_short(wanted)}) than those of {store.path} "
-            f"({_short(there)}); import the bags with the same encoder and options",
+            f"the features of {store.path} were made otherwise than those that the model {model} was trained on: "
+            f"{difference(wanted, there)}; import the bags with the same encoder and options, or --like the store that "
+            "it was trained on",
             store.path,
         )
-
-
-def _short(features: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in features.items() if isinstance(value, str | int | float))

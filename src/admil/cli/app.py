@@ -7,67 +7,70 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping, MutableMapping
+import warnings
 from importlib import import_module
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import admil
-from admil.errors import AdmilError
+from admil.errors import AdmilError, AdmilWarning
 
-__all__ = ["app", "run"]
+__all__ = ["Later", "app", "run"]
 
 _COMMANDS = {
-    "demo": "demo:demo",
-    "ask": "demo:ask",
-    "import": "imports:import_app",
-    "data": "data:data_app",
-    "info": "stores:info",
-    "head": "stores:head",
-    "label": "stores:label",
-    "relocate": "stores:relocate_sources",
-    "verify": "stores:verify",
-    "dump": "stores:dump",
-    "fit": "models:fit",
-    "score": "models:score",
-    "speed": "demo:speed",
+    "demo": ("demo:demo", "Compare samplers on digit pictures; writes a report to look at."),
+    "ask": ("demo:ask", "Answer the demo's questions yourself."),
+    "import": ("imports:import_app", "Put bags into a store: features, tables, pictures, texts."),
+    "data": ("data:data_app", "Build the data sets of the paper, and others."),
+    "info": ("stores:info", "Say what is in a store."),
+    "head": ("stores:head", "Show a bag of a store."),
+    "label": ("stores:label", "Set labels that came later, or were wrong."),
+    "relocate": ("stores:relocate_sources", "Say where a store's sources have moved."),
+    "verify": ("stores:verify", "Compare every byte of a store with its checksums."),
+    "dump": ("stores:dump", "Write a store into one file for other programs."),
+    "cache": ("cache:cache", "Say what the cache holds, or empty it."),
+    "fit": ("models:fit", "Train a model on the bag labels of a store."),
+    "score": ("models:score", "Score every instance of a store; show the highest."),
+    "speed": ("demo:speed", "Time training and reading against plain ways."),
 }
-"""Every command in the order of the help, with its module in this package and its name there."""
+"""Every command in the order of the help: its module in this package and its name there, and a line about it."""
 
 
-class _Commands(Mapping[str, Any]):
-    """The commands by name; the module of one is imported when it is asked for."""
+class Later(TyperCommand):
+    """A command, or group of commands, whose module is imported when it is called: the help needs none of them."""
 
-    def __getitem__(self, name: str) -> Any:
-        module, attribute = _COMMANDS[name].split(":")
-        return _made(name, getattr(import_module(f"admil.cli.{module}"), attribute))
+    def __init__(self, name: str, place: str, summary: str) -> None:
+        super().__init__(name, help=summary)
+        self._place = place
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(_COMMANDS)
+    @property
+    def command(self) -> TyperCommand | TyperGroup:
+        """The command itself."""
+        module, attribute = self._place.split(":")
+        found = getattr(import_module(f"admil.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            made = typer.main.get_command(found)
+            made.name = self.name
+        else:
+            alone = typer.Typer(add_completion=False)
+            alone.command(self.name)(found)
+            made = typer.main.get_command(alone)
+        assert isinstance(made, TyperCommand | TyperGroup)
+        return made
 
-    def __len__(self) -> int:
-        return len(_COMMANDS)
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        """Parse the arguments by the command itself; the context is its own, and runs it."""
+        return self.command.make_context(*given, **named)
 
 
 class _Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.commands = cast(MutableMapping[str, Any], _Commands())
-
-
-def _made(name: str, found: Any) -> Any:
-    """Return typer's command for a function, or for the commands of a group."""
-    if isinstance(found, typer.Typer):
-        group = typer.main.get_command(found)
-        group.name = name
-        return group
-    alone = typer.Typer(add_completion=False)
-    alone.command(name)(found)
-    return typer.main.get_command(alone)
+        commands = [Later(name, place, summary) for name, (place, summary) in _COMMANDS.items()]
+        super().__init__(**{**settings, "commands": commands})
 
 
 app = typer.Typer(
@@ -94,6 +97,8 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no ± shall show the rest
+    warnings.simplefilter("always", AdmilWarning)
+    warnings.showwarning = _note
     try:
         app(standalone_mode=True)
     except SystemExit as stop:
@@ -111,6 +116,12 @@ def run() -> None:
         _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
     except Exception as error:
         _fail(f"this is a fault of admil ({type(error).__name__}: {error}); please report it with {_written_down()}")
+
+
+def _note(message: Warning | str, category: type[Warning], *_where: Any, **_line: Any) -> None:
+    """Say what deserves attention; what other libraries warn of is for developers."""
+    if issubclass(category, AdmilWarning):
+        Console(stderr=True).print(f"[yellow]note:[/yellow] {escape(str(message))}", highlight=False, soft_wrap=True)
 
 
 def _by_a_key(stop: SystemExit) -> bool:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
+from admil.cli.importing import ImportOptions, labels_for, run
 from admil.cli.options import CacheOption, DeviceOption, PictureOptions, flattened
-from admil.cli.program import program
-from admil.cli.progress import progress_bars
-from admil.cli.wording import counted
 from admil.errors import InvalidInput
 from admil.features import MAX_PIXELS, FeatureCache, MiniLM, TextEncoder
 from admil.importers import (
@@ -23,19 +18,14 @@ from admil.importers import (
     EdgeRule,
     H5Importer,
     ImageImporter,
-    Importer,
-    ImportReport,
     JsonlImporter,
-    LabelFile,
-    Missing,
     PtImporter,
     TableImporter,
     TextImporter,
     TextVocabulary,
     TorchmilImporter,
-    run_import,
 )
-from admil.store import BagStore, DtypeName
+from admil.store import BagStore
 
 __all__ = ["import_app"]
 
@@ -50,30 +40,6 @@ FileArgument = Annotated[Path, typer.Argument(help="The file.")]
 StoreArgument = Annotated[Path, typer.Argument(help="The store's folder.")]
 Root = Annotated[Path | None, typer.Option(help="The folder that the column path is relative to; else the file's own.")]
 
-_SHOWN = 5
-
-
-@dataclass(frozen=True)
-class ImportOptions:
-    """The options that all imports share."""
-
-    labels: Annotated[
-        Path | None,
-        typer.Option(help="A CSV with columns bag, label and perhaps split; else SOURCE/labels.csv, if there."),
-    ] = None
-    strip: Annotated[str, typer.Option(help="An ending to take off the label file's bag ids, such as .svs.")] = ""
-    positive: Annotated[
-        str | None, typer.Option(help="The label file's word for positive; all others say negative then.")
-    ] = None
-    missing: Annotated[
-        Missing, typer.Option(help="What to do with bags without a line in the label file, and lines without a bag.")
-    ] = "error"
-    skip_errors: Annotated[
-        bool, typer.Option("--skip-errors", help="Leave out bags that cannot be read, and say why.")
-    ] = False
-    dtype: Annotated[DtypeName | None, typer.Option(help="What to keep features in; else what they come in.")] = None
-    split: Annotated[str | None, typer.Option(help="The split of bags that have none, such as train.")] = None
-
 
 def _command(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a kind of import."""
@@ -87,7 +53,7 @@ def import_arrays(
     shared: ImportOptions,
 ) -> None:
     """NumPy files: an (n, D) array per bag, or one .npz with all of them."""
-    _run(ArrayImporter(source), source, store, shared)
+    run(ArrayImporter(source), store, shared, labels_for(source, shared))
 
 
 @_command("table")
@@ -95,7 +61,7 @@ def import_table(
     source: Annotated[Path, typer.Argument(help="A .csv, .tsv (also .gz) or .parquet file.")],
     store: StoreArgument,
     *,
-    bag_column: Annotated[str | None, typer.Option(help="The column of the bag id; else bag, slide_id.")] = None,
+    bag_column: Annotated[str | None, typer.Option(help="The column of the bag id; else bag, slide_id, ….")] = None,
     label_column: Annotated[str | None, typer.Option(help="The column of the bag's label; else label.")] = None,
     split_column: Annotated[str | None, typer.Option(help="The column of the bag's split; else split.")] = None,
     truth_column: Annotated[
@@ -103,15 +69,23 @@ def import_table(
     ] = None,
     features: Annotated[
         list[str] | None,
-        typer.Option(help="A column of features, or a pattern such as 'f*'; may be given again.  Else all numbers."),
+        typer.Option(
+            help="A column of features, or a pattern such as 'f*'; may be given again.  Else numbers that are no ids "
+            "or places."
+        ),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="What separates values; else a comma, or a tab.")] = None,
     root: Root = None,
+    like: Annotated[
+        Path | None, typer.Option(help="A store whose features to bring, in its order, for new bags; else STORE's.")
+    ] = None,
     shared: ImportOptions,
 ) -> None:
     """A CSV or Parquet table with a row per instance; the rows of a bag stand together."""
     names = ColumnNames(bag_column, label_column, split_column, truth_column, tuple(features or ()))
-    _run(TableImporter(source, names, delimiter, root), source, store, shared)
+    labels = labels_for(source, shared, inside=True)
+    importer = TableImporter(source, names, delimiter, root, labels.word)
+    run(importer if like is None else importer.following(_columns_of(like), like), store, shared, labels)
 
 
 @_command("h5")
@@ -121,7 +95,7 @@ def import_h5(
     shared: ImportOptions,
 ) -> None:
     """HDF5 files of CLAM or TRIDENT: features and coords in BAG.h5."""
-    _run(H5Importer(source), source, store, shared)
+    run(H5Importer(source), store, shared, labels_for(source, shared))
 
 
 @_command("pt")
@@ -131,7 +105,7 @@ def import_pt(
     shared: ImportOptions,
 ) -> None:
     """Torch files of CLAM: a tensor in BAG.pt; nothing is ever unpickled."""
-    _run(PtImporter(source), source, store, shared)
+    run(PtImporter(source), store, shared, labels_for(source, shared))
 
 
 @_command("torchmil")
@@ -143,7 +117,7 @@ def import_torchmil(
     shared: ImportOptions,
 ) -> None:
     """Folders of torchmil: a BAG.npy in each."""
-    _run(TorchmilImporter(source, features), source, store, shared)
+    run(TorchmilImporter(source, features), store, shared, labels_for(source, shared))
 
 
 @_command("jsonl")
@@ -155,7 +129,8 @@ def import_jsonl(
     shared: ImportOptions,
 ) -> None:
     """Lines of JSON: a bag per line, or an instance per line."""
-    _run(JsonlImporter(source, root), source, store, shared)
+    labels = labels_for(source, shared, inside=True)
+    run(JsonlImporter(source, root, labels.word), store, shared, labels)
 
 
 @_command("images")
@@ -187,7 +162,7 @@ def import_images(
         max_pixels=max_pixels,
         skip_errors=shared.skip_errors,
     )
-    _run(importer, source, store, shared)
+    run(importer, store, shared, labels_for(source, shared))
 
 
 @_command("text")
@@ -195,6 +170,8 @@ def import_text(
     source: Annotated[Path, typer.Argument(help="A .jsonl file (also .gz) with a bag and a text in each line.")],
     store: StoreArgument,
     *,
+    bag_key: Annotated[str, typer.Option(help="What the bag is called in a line.")] = "bag",
+    text_key: Annotated[str, typer.Option(help="What the text is called in a line.")] = "text",
     encoder: Annotated[Literal["tfidf", "minilm"], typer.Option(help="What makes features.")] = "tfidf",
     terms: Annotated[int | None, typer.Option(min=1, help="Terms of the TF-IDF; else 200.")] = None,
     vocabulary: Annotated[
@@ -216,6 +193,7 @@ def import_text(
         raise InvalidInput("--like, --terms, --vocabulary and --stop-words are for TF-IDF; leave them out", encoder)
     made = _minilm(device, batch) if encoder == "minilm" else None
     fitted = None if made is not None else _fitted(store, like, chosen)
+    labels = labels_for(source, shared, inside=True)
     importer = TextImporter(
         source,
         made,
@@ -224,11 +202,14 @@ def import_text(
         vocabulary=vocabulary or "bags",
         stop_words=stop_words,
         fitted=fitted,
-        labels=_label_file(source, shared),
+        labels=labels.file,
         split=shared.split,
         skip_errors=shared.skip_errors,
+        positive=labels.word,
+        bag_key=bag_key,
+        text_key=text_key,
     )
-    _run(importer, source, store, shared)
+    run(importer, store, shared, labels)
 
 
 def _sides(option: str, value: str | None) -> tuple[int, int] | None:
@@ -256,61 +237,9 @@ def _fitted(store: Path, like: Path | None, chosen: bool) -> Mapping[str, Any] |
     return BagStore.open(like or store).header.features or {}
 
 
-def _run(importer: Importer, source: Path, store: Path, shared: ImportOptions) -> None:
-    """Run any import and say how it went."""
-    console = Console()
-    labels = _label_file(source, shared)
-    if labels is not None:
-        console.print(f"Labels: {escape(str(labels.path))}, {len(labels):,} bags", highlight=False, soft_wrap=True)
-    try:
-        with progress_bars(console) as progress:
-            task = progress.add_task("reading", total=None)
-            report = run_import(
-                importer,
-                store,
-                labels=labels,
-                missing=shared.missing,
-                skip_errors=shared.skip_errors,
-                dtype=shared.dtype,
-                split=shared.split,
-                on_bag=lambda done, of: progress.update(task, completed=done, total=of, description="importing, bags"),
-            )
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; the same command goes on from here")
-        raise typer.Exit(130) from None
-    _say(report, store, console)
-
-
-def _label_file(source: Path, shared: ImportOptions) -> LabelFile | None:
-    beside = source / "labels.csv"
-    path = shared.labels or (beside if beside.is_file() else None)
-    return None if path is None else LabelFile(path, shared.strip, shared.positive)
-
-
-def _say(report: ImportReport, store: Path, console: Console) -> None:
-    """Summarise an import and name the next commands."""
-    parts = [f"Imported [b]{counted(report.added, 'bag')}[/b] with {counted(report.instances, 'instance')}"]
-    parts += [f"{report.present:,} were there already"] if report.present else []
-    parts += [f"{report.skipped:,} left out that lack a label line, or features"] if report.skipped else []
-    console.print(", ".join(parts) + ".", highlight=False)
-    for reason in report.left_out[:_SHOWN]:
-        console.print(f"[yellow]left out:[/yellow] {escape(reason)}", highlight=False, soft_wrap=True)
-    if len(report.left_out) > _SHOWN:
-        console.print(f"[yellow]left out:[/yellow] {len(report.left_out) - _SHOWN:,} more", highlight=False)
-    place, bags = escape(str(store)), BagStore.open(store)
-    console.print(f"Store: [b]{place}[/b]  {_described(bags)}", highlight=False, soft_wrap=True)
-    console.print(f"Next: [b]{program()} {_next(place, bags)}[/b]", highlight=False, soft_wrap=True)
-
-
-def _described(bags: BagStore) -> str:
-    positive, unknown = int((bags.known_labels == 1).sum()), int((bags.known_labels < 0).sum())
-    without = f", {unknown:,} without a label" if unknown else ""
-    size = f"{counted(bags.index.n_instances, 'instance')} of {bags.width:,} features, {bags.header.dtype}"
-    return f"{counted(len(bags), 'bag')} ({positive:,} positive{without}), {size}"
-
-
-def _next(place: str, bags: BagStore) -> str:
-    """Return the next command to try: to train, where there are labels of both kinds, else to score."""
-    if {0, 1} <= set(bags.known_labels.tolist()):
-        return f"fit {place} --out model"
-    return f"score MODEL {place} --out scores.parquet"
+def _columns_of(store: Path) -> Mapping[str, Any]:
+    """Return what a store says of its features, which must be columns of a table."""
+    features = BagStore.open(store).header.features
+    if features is None or "columns" not in features:
+        raise InvalidInput(f"{store} does not name the columns that are its features; leave --like out", store)
+    return features

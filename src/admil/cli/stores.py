@@ -14,13 +14,14 @@ from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
+from admil.cli.importing import column_pair
 from admil.cli.program import program, quoted
 from admil.cli.progress import progress_bars
 from admil.cli.wording import counted, plainly
 from admil.errors import InvalidInput
 from admil.importers import LabelFile
 from admil.oracle import Truth
-from admil.store import BagStore, dump_store, missing_sources, relabel, relocate, summary_of, verify_store
+from admil.store import BagStore, dump_store, in_short, missing_sources, relabel, relocate, summary_of, verify_store
 
 __all__ = ["dump", "head", "info", "label", "relocate_sources", "verify"]
 
@@ -29,7 +30,6 @@ Store = Annotated[Path, typer.Argument(help="The store's folder.")]
 _SHOWN = 20
 """Problems of a damaged store that are printed."""
 
-_DIGEST = 64
 """Letters of a SHA-256, of which a few will do."""
 
 _SIDES = ("left", "top", "right", "bottom")
@@ -82,9 +82,12 @@ def label(
     labels: Annotated[Path, typer.Argument(help="A CSV with columns bag, label and perhaps split.")],
     strip: Annotated[str, typer.Option(help="An ending to take off its bag ids, such as .svs.")] = "",
     positive: Annotated[str | None, typer.Option(help="Its word for positive; all others say negative then.")] = None,
+    label_columns: Annotated[
+        str | None, typer.Option(metavar="BAG,LABEL", help="Its columns; else bag, slide_id, … and label, ….")
+    ] = None,
 ) -> None:
     """Set labels, and splits if the file has them, of bags of a store: those that came later, or were wrong."""
-    bags, given = BagStore.open(store), LabelFile(labels, strip, positive)
+    bags, given = BagStore.open(store), LabelFile(labels, strip, positive, column_pair(label_columns))
     wanted = {bag: _merged(bags, bag, *given[bag]) for bag in given}
     changed = relabel(store, wanted)
     after = BagStore.open(store)
@@ -188,9 +191,8 @@ def _size(summary: Mapping[str, Any]) -> str:
 
 
 def _made(features: Mapping[str, Any] | None) -> str:
-    """Say how features were made, where that is known, without what is long."""
-    plain = {name: str(value) for name, value in (features or {}).items() if isinstance(value, str | int | float)}
-    return "".join(f", {name} {value[:8] if len(value) == _DIGEST else value}" for name, value in plain.items())
+    """Say how features were made, where that is known."""
+    return "" if features is None else f", {in_short(features)}"
 
 
 def _splits(splits: list[dict[str, Any]]) -> Table:

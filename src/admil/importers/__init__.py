@@ -6,9 +6,10 @@ from admil.importers.h5 import H5Importer
 from admil.importers.images import ImageImporter
 from admil.importers.jsonl import JsonlImporter
 from admil.importers.labels import LabelFile, LabelReader, as_label
+from admil.importers.matching import Missing
 from admil.importers.pt import PtImporter
-from admil.importers.run import ImportReport, Missing, run_import
-from admil.importers.source import BagReader, Importer, ReadBag, reading
+from admil.importers.run import ImportReport, run_import
+from admil.importers.source import BagReader, FollowingImporter, Importer, ReadBag, reading
 from admil.importers.table import TableImporter
 from admil.importers.text import TextImporter, TextVocabulary
 from admil.importers.tiles import EdgeRule, Tiling
@@ -19,6 +20,7 @@ __all__ = [
     "BagReader",
     "ColumnNames",
     "EdgeRule",
+    "FollowingImporter",
     "H5Importer",
     "ImageImporter",
     "ImportReport",

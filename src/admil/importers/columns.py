@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pyarrow as pa
 
 from admil.errors import InvalidInput
-from admil.store.layout import KNOWN_COLUMNS
+from admil.importers.names import BAG, LABEL, SPLIT, TRUTH, is_id, is_place, usual
 
-__all__ = ["ColumnNames", "Columns", "find_columns", "is_list"]
+__all__ = ["FEATURES", "ColumnNames", "Columns", "find_columns", "in_order_of", "is_list"]
 
-_BAG = ("bag", "bag_id", "bag_name", "slide_id")
-_LABEL = ("label", "bag_label", "target")
-_SPLIT = ("split",)
-_TRUTH = ("truth", "instance_label", "inst_label")
-_FEATURES = "features"
+FEATURES = "features"
+"""The usual name of a column of lists."""
+
 _NO_COLUMNS = ("", "index", "unnamed: 0", "__index_level_0__")
-"""What pandas writes beside the columns; these are not read."""
+"""What pandas writes beside the columns; these are not read: a store numbers the instances of a bag itself."""
 
 
 @dataclass(frozen=True)
 class ColumnNames:
     """What the user says of a table's columns; None, or nothing, leaves a column to be found by its usual name.
 
+    The usual names are those of `admil.importers.names`.
+
     Attributes:
-        bag: the bag id; else ``bag``, ``bag_id``, ``bag_name`` or ``slide_id``.
-        label: the label of the bag; else ``label``, ``bag_label`` or ``target``, if there.
+        bag: the bag id; else ``bag``, ``bag_id``, ``bag_name``, ``slide_id`` or ``slide``.
+        label: the label of the bag; else ``label``, ``bag_label``, ``slide_label`` or ``target``, if there.
         split: the split of the bag; else ``split``, if there.
         truth: the label of the instance; else ``truth``, ``instance_label`` or ``inst_label``, if there.
-        features: names, or patterns such as "f*"; else a column of lists named ``features``, or all other
-            columns of numbers whose names have no meaning of their own (as ``x`` and ``y`` have).
+        features: names, or patterns such as "f*"; else the column of lists of numbers, or all other columns of
+            numbers but ids (``id``, ``patient_id``) and places (``x``, ``left``, ``begin``).
     """
 
     bag: str | None = None
@@ -66,8 +66,16 @@ class Columns:
     @property
     def all(self) -> list[str]:
         """All columns that are read."""
-        single = [name for name in (self.bag, self.label, self.split, self.truth) if name is not None]
-        return [*single, *self.features, *self.details]
+        return [*self._single, *self.features, *self.details]
+
+    @property
+    def texts(self) -> list[str]:
+        """Those that are words, even where they look like numbers: ids may be long, or begin with zeros."""
+        return [*self._single, *(name for name in self.details if is_id(name))]
+
+    @property
+    def _single(self) -> list[str]:
+        return [name for name in (self.bag, self.label, self.split, self.truth) if name is not None]
 
 
 def find_columns(path: Path, types: Iterable[tuple[str, pa.DataType]], names: ColumnNames) -> Columns:
@@ -85,21 +93,51 @@ def find_columns(path: Path, types: Iterable[tuple[str, pa.DataType]], names: Co
         raise InvalidInput(f"{path}: two columns are named {twice!r}; rename one", path)
     taken = {names.bag, names.label, names.split, names.truth}
     free = {name.strip().lower(): name for name in known if name not in taken}
-    bag = _named(path, known, "bag", names.bag) or _usual(free, _BAG)
+    bag = _named(path, known, "bag", names.bag) or usual(free, BAG)
     if bag is None:
         raise InvalidInput(
             f"{path} needs a column 'bag' with the bag id of each row, or the name of that column "
             f"(bag=…, --bag-column); its columns are: {_listed(known)}",
             path,
         )
-    label = _named(path, known, "label", names.label) or _usual(free, _LABEL)
-    split = _named(path, known, "split", names.split) or _usual(free, _SPLIT)
-    truth = _named(path, known, "truth", names.truth) or _usual(free, _TRUTH)
+    label = _named(path, known, "label", names.label) or usual(free, LABEL)
+    split = _named(path, known, "split", names.split) or usual(free, SPLIT)
+    truth = _named(path, known, "truth", names.truth) or usual(free, TRUTH)
     rest = {name: kind for name, kind in known.items() if name not in (bag, label, split, truth)}
     rest = {name: kind for name, kind in rest.items() if name.strip().lower() not in _NO_COLUMNS}
     features = _chosen(path, rest, names.features) if names.features else _features(path, rest)
-    details = tuple(name for name in rest if name not in features)
-    return Columns(bag, label, split, truth, features, details)
+    return Columns(bag, label, split, truth, features, _others(rest, features))
+
+
+def in_order_of(
+    path: Path, columns: Columns, kinds: Mapping[str, pa.DataType], wanted: Sequence[str], store: Path
+) -> Columns:
+    """Return the columns of a table with its features in the order of those of a store, whatever order they lie in.
+
+    Args:
+        path: the table, for messages.
+        columns: what each column holds.
+        kinds: the type of each column.
+        wanted: the names of the store's features.
+        store: the store, for messages.
+
+    Raises:
+        InvalidInput: the table lacks one of them, or has others.
+    """
+    there = {name for name in (*columns.features, *columns.details) if _is_number(kinds[name]) or is_list(kinds[name])}
+    if missing := [name for name in wanted if name not in there]:
+        raise InvalidInput(
+            f"{path} lacks {_counted(missing)} that the features of {store} have: {_first(missing)}; add them, or "
+            "import the table into another store",
+            path,
+        )
+    if extra := _others(columns.features, wanted):
+        raise InvalidInput(
+            f"{path} has {_counted(extra)} that the features of {store} do not have: {_first(extra)}; remove "
+            "them, name the features without them (features=…, --features), or import the table into another store",
+            path,
+        )
+    return replace(columns, features=tuple(wanted), details=_others((*columns.features, *columns.details), wanted))
 
 
 def is_list(kind: pa.DataType) -> bool:
@@ -112,10 +150,6 @@ def _named(path: Path, known: Mapping[str, pa.DataType], what: str, name: str | 
     if name is not None and name not in known:
         raise InvalidInput(f"{path} has no column {name!r} for the {what}; its columns are: {_listed(known)}", path)
     return name
-
-
-def _usual(free: Mapping[str, str], words: Sequence[str]) -> str | None:
-    return next((free[word] for word in words if word in free), None)
 
 
 def _chosen(path: Path, rest: Mapping[str, pa.DataType], patterns: Sequence[str]) -> tuple[str, ...]:
@@ -136,9 +170,16 @@ def _chosen(path: Path, rest: Mapping[str, pa.DataType], patterns: Sequence[str]
 
 def _features(path: Path, rest: Mapping[str, pa.DataType]) -> tuple[str, ...]:
     """Return the columns that can only be features."""
-    if _FEATURES in rest and is_list(rest[_FEATURES]):
-        return (_FEATURES,)
-    found = tuple(name for name, kind in rest.items() if name not in KNOWN_COLUMNS and _is_measure(kind))
+    lists = [name for name, kind in rest.items() if is_list(kind) and _is_measure(kind.value_type)]
+    if FEATURES in lists or len(lists) == 1:
+        return (FEATURES,) if FEATURES in lists else (lists[0],)
+    if lists:
+        raise InvalidInput(
+            f"{path} has {_counted(lists)} of lists: {_first(lists)}; name the one with the features "
+            "(features=…, --features)",
+            path,
+        )
+    found = tuple(name for name, kind in rest.items() if _is_measure(kind) and not is_id(name) and not is_place(name))
     if not found:
         raise InvalidInput(
             f"{path} has no column of numbers left for the features; its columns are: {_listed(rest)}; "
@@ -154,6 +195,19 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _is_measure(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _others(names: Iterable[str], without: Iterable[str]) -> tuple[str, ...]:
+    passed = frozenset(without)
+    return tuple(name for name in names if name not in passed)
+
+
+def _counted(names: Sequence[str]) -> str:
+    return f"{len(names):,} column" + ("" if len(names) == 1 else "s")
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
 
 
 def _listed(known: Mapping[str, pa.DataType]) -> str:

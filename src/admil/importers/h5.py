@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import partial
+from contextlib import contextmanager, suppress
+from copy import copy
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from admil.errors import InvalidInput
+from admil.errors import AdmilError, InvalidInput
 from admil.features.extras import needed
 from admil.importers.source import BagReader, ReadBag, bag_files, check_unpacked, name_of, place_of, reading
 from admil.store import Source
@@ -21,6 +23,9 @@ __all__ = ["H5Importer"]
 _CLAM_FOLDER = "h5_files"
 _KEPT = ("patch_size", "patch_level", "patch_size_level0")
 _PIECE = 2**24
+_ENCODER = "encoder"
+_NO_ENCODER = ("", "None")
+"""What TRIDENT writes where it does not know the encoder's name."""
 
 
 class H5Importer:
@@ -28,8 +33,10 @@ class H5Importer:
 
     Each file has ``features`` (n, D), or (1, n, D), and may have ``coords`` (n, 2), or (1, n, 2): they become
     the columns ``x`` and ``y``.  Of the attributes of ``coords``, ``patch_size``, ``patch_level`` and
-    ``patch_size_level0`` become columns; all others are not read.  The files have no labels: bring a
-    `LabelFile`.  Parts of a file that lie in another file are refused.
+    ``patch_size_level0`` become columns.  The attribute ``encoder`` of ``features``, which newer releases of TRIDENT
+    write, or that of the file, becomes part of the store, and files of another encoder are refused; those that name
+    none are taken as they are.  All other attributes are not read.  The files have no labels: bring a `LabelFile`.
+    Parts of a file that lie in another file are refused.
 
     Args:
         path: the folder, or the one above it that CLAM writes, with ``h5_files`` in it.
@@ -40,10 +47,22 @@ class H5Importer:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.features: Mapping[str, Any] | None = None
+        self._describes, self._wanted = True, None
         self._h5py = needed("h5py", "h5", "reading HDF5 files")
         inside = self.path / _CLAM_FOLDER
         self._files = bag_files(inside if inside.is_dir() else self.path, ".h5")
+
+    @property
+    def features(self) -> Mapping[str, Any] | None:
+        """See `Importer`: the encoder, where the first file that can be read names it."""
+        return {_ENCODER: self._named} if self._describes and self._named is not None else None
+
+    def following(self, features: Mapping[str, Any] | None, store: Path) -> Self:
+        """See `FollowingImporter`: files that name another encoder than the store's are refused."""
+        follower = copy(self)
+        follower._describes = features is not None
+        follower._wanted = (features or {}).get(_ENCODER)
+        return follower
 
     @property
     def source(self) -> Source:
@@ -59,17 +78,46 @@ class H5Importer:
         for file in self._files:
             yield BagReader(file.stem, partial(self._read, file))
 
-    def _read(self, path: Path) -> ReadBag:
+    @cached_property
+    def _named(self) -> str | None:
+        """The encoder that the first file names which can be read."""
+        for path in self._files:
+            with suppress(AdmilError), self._opened(path) as file:  # what is wrong is said when its bag is read
+                return self._encoder(file, path)
+        return None
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[Any]:
         with (
             reading(path, "an HDF5 file with features (n, D)"),
             path.open("rb") as opened,  # by its handle, as then nothing is locked and names may be any bytes
             self._h5py.File(opened, "r") as file,
         ):
+            yield file
+
+    def _read(self, path: Path) -> ReadBag:
+        with self._opened(path) as file:
+            encoder, wanted = self._encoder(file, path), self._wanted or self._named
+            if None not in (encoder, wanted) and encoder != wanted:
+                raise InvalidInput(
+                    f"{path} has features of the encoder {encoder!r}, the bags before it of {wanted!r}; import each "
+                    "encoder into a store of its own",
+                    path,
+                )
             features = self._array(file, "features", path)
             if features.ndim != 2:
                 raise InvalidInput(_no_bag(path, features), path)
             instances = self._instances(file, path, len(features)) if "coords" in file else None
         return ReadBag(features, instances=instances)
+
+    def _encoder(self, file: Any, path: Path) -> str | None:
+        """Return the encoder that a file names."""
+        for attributes in (self._dataset(file, "features", path).attrs, file.attrs):
+            name = attributes.get(_ENCODER)
+            word = name.decode(errors="replace") if isinstance(name, bytes) else name
+            if isinstance(word, str) and word not in _NO_ENCODER:
+                return word.encode(errors="replace").decode()
+        return None
 
     def _instances(self, file: Any, path: Path, count: int) -> dict[str, Any]:
         """Return the instance columns, the same for all bags with coordinates."""
@@ -116,6 +164,8 @@ def _squeezed(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _no_bag(path: Path, features: NDArray[Any]) -> str:
+    if features.size == 0:
+        return f"{path} is empty: it holds no patch; remove it, or leave it out with --skip-errors"
     hint = ": that is one vector for a whole slide; give the folder of the patch features" if features.ndim == 1 else ""
     return f"{path}: expected features (n, D), a row per patch, got shape {features.shape}{hint}"
 

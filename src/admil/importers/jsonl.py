@@ -9,6 +9,7 @@ from typing import Any
 
 from admil.errors import InvalidInput
 from admil.importers.labels import LabelReader
+from admil.importers.names import BAG, BAG_OF_LINE
 from admil.importers.records import ColumnTypes, LineStream, matrix, numbered_lines, parsed
 from admil.importers.runs import Run, RunList
 from admil.importers.source import BagReader, ReadBag, check_file, name_of, place_of, reading
@@ -26,26 +27,27 @@ class JsonlImporter:
 
     Its first line says which kind it is:
 
-    * a bag per line: ``bag`` (or ``bag_id``, ``id``), ``instances`` or ``features``, a list with a list of numbers for
-      each instance; where known ``label``, ``split``, and ``instance_labels`` (or ``truth``), a value per instance.
-      Any other list with a value per instance becomes a column of the instance table, and so does any other
-      value, the same for all instances of the bag.
-    * an instance per line: ``bag`` (or ``bag_id``), ``features``, a list of numbers; where known ``label`` and
-      ``split``, of the bag and the same in all its lines, and ``instance_label`` (or ``truth``); all else becomes
-      columns.  The lines of a bag stand together.
+    * a bag per line: ``bag`` (or another name that `BAG_OF_LINE` has), ``instances`` or ``features``, a list with a
+      list of numbers for each instance; where known ``label``, ``split``, and ``instance_labels`` (or ``truth``), a
+      value per instance.  Any other list with a value per instance becomes a column of the instance table, and so
+      does any other value, the same for all instances of the bag.
+    * an instance per line: ``bag`` (or another name that `BAG` has), ``features``, a list of numbers; where known
+      ``label`` and ``split``, of the bag and the same in all its lines, and ``instance_label`` (or ``truth``); all else
+      becomes columns.  The lines of a bag stand together.
 
     The file is read twice, first for the ids and the columns.
 
     Args:
         path: the file.
         root: the folder that the column ``path`` is relative to; None is the file's own.
+        positive: the label that says positive, where labels are words; all others say negative then.
     """
 
-    def __init__(self, path: str | Path, root: str | Path | None = None) -> None:
+    def __init__(self, path: str | Path, root: str | Path | None = None, positive: str | None = None) -> None:
         self.path = Path(path)
         self.features: Mapping[str, Any] | None = None
         check_file(self.path, "a file of JSON lines")
-        self._root = Path(root or self.path.parent).resolve()
+        self._root, self._positive = Path(root or self.path.parent).resolve(), positive
         self._bag_a_line = self._first_line()
         self._types = ColumnTypes()
         self._runs: list[Run] | None = None
@@ -53,7 +55,9 @@ class JsonlImporter:
     @property
     def source(self) -> Source:
         """See `Importer`."""
-        return Source(kind="jsonl", name=name_of(self.path), place=place_of(self.path), root=str(self._root))
+        options = {} if self._positive is None else {"positive": self._positive}
+        root = str(self._root)
+        return Source(kind="jsonl", name=name_of(self.path), place=place_of(self.path), options=options, root=root)
 
     def ids(self) -> list[str]:
         """See `Importer`."""
@@ -63,7 +67,7 @@ class JsonlImporter:
         """See `Importer`."""
         runs = self._found()
         read = self._read_bag if self._bag_a_line else self._read_instances
-        lines, labels = LineStream(self.path), LabelReader()
+        lines, labels = LineStream(self.path), LabelReader(self._positive)
         for run in runs:
             yield BagReader(run.bag, partial(read, lines, run, labels))
 
@@ -84,7 +88,7 @@ class JsonlImporter:
     def _found(self) -> list[Run]:
         """Return where each bag lies, read once."""
         if self._runs is None:
-            found, runs = RunList(self.path), []
+            found, runs, labels = RunList(self.path), [], LabelReader(self._positive)
             with reading(self.path, "an object with a bag id in every line"):
                 for place, (number, line) in enumerate(numbered_lines(self.path)):
                     record = parsed(number, line)
@@ -94,6 +98,9 @@ class JsonlImporter:
                     else:
                         found.add(bag)
                     self._note_types(record)
+                    if self._positive is not None:
+                        labels(record.get("label"), f"{self.path}, line {number}")
+            labels.check(str(self.path))
             self._runs = runs or found.closed()
         return self._runs
 
@@ -103,7 +110,7 @@ class JsonlImporter:
 
     @property
     def _bag_keys(self) -> tuple[str, ...]:
-        return ("bag", "bag_id", "id") if self._bag_a_line else ("bag", "bag_id")
+        return BAG_OF_LINE if self._bag_a_line else BAG
 
     def _bag_of(self, number: int, record: Mapping[str, Any]) -> str:
         bag = _given(record, self._bag_keys)

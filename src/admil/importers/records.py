@@ -87,6 +87,9 @@ class ColumnTypes:
     def __init__(self) -> None:
         self._kinds: dict[str, set[str]] = {}
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._kinds
+
     def add(self, name: str, values: Sequence[Any]) -> None:
         """Take note of some values of a column."""
         kinds = self._kinds.setdefault(name, set())
@@ -106,7 +109,10 @@ class ColumnTypes:
             return pa.array(values, pa.int64())
         if kinds and kinds <= {"int", "float"}:
             return pa.array([None if value is None else float(value) for value in values], pa.float64())
-        return pa.array([_text(value) for value in values], pa.string())
+        try:
+            return pa.array([_text(value) for value in values], pa.string())
+        except UnicodeEncodeError:
+            raise ValueError(f"{name!r} holds half a character (a lone surrogate): surrogates not allowed") from None
 
 
 def matrix(rows: Any) -> NDArray[np.float64]:

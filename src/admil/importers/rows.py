@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from admil.importers.source import check_file, check_unpacked, reading
 from admil.store.layout import KNOWN_COLUMNS
 
-__all__ = ["CsvRows", "ParquetRows", "RowFile", "RowStream", "open_rows"]
+__all__ = ["CsvRows", "ParquetRows", "RowFile", "RowStream", "Rows", "open_rows"]
 
 _BLOCK = 2**23
 """Bytes of text read at a time; a row must fit into it."""
@@ -102,6 +105,19 @@ class ParquetRows:
         return before, self._file.iter_batches(self._batch_rows, row_groups=groups, columns=list(columns))
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows of a file.
+
+    Attributes:
+        table: the columns that were asked for, without those of numbers.
+        numbers: (n, D) the columns of numbers, NaN where one is missing; None where there are none.
+    """
+
+    table: pa.Table
+    numbers: NDArray[Any] | None
+
+
 class RowStream:
     """Takes rows from a file, from its beginning to its end; rows that are passed over are dropped as they come.
 
@@ -109,30 +125,45 @@ class RowStream:
         file: the file.
         columns: the columns to read.
         texts: those of them that are words.
+        numbers: those of them that are numbers and make up one matrix: a batch of rows is turned into it at once.
     """
 
-    def __init__(self, file: RowFile, columns: Sequence[str], texts: Sequence[str]) -> None:
-        self.file, self.columns, self.texts = file, columns, texts
+    def __init__(
+        self, file: RowFile, columns: Sequence[str], texts: Sequence[str], numbers: Sequence[str] = ()
+    ) -> None:
+        self.file, self.columns, self.texts, self.numbers = file, columns, texts, numbers
         self._packed = file.path.stat().st_size
         self._batches: Iterator[pa.RecordBatch] | None = None
-        self._batch: pa.RecordBatch | None = None
+        self._batch: tuple[pa.RecordBatch, NDArray[Any] | None] | None = None
         self._first, self._stop = 0, 0
 
-    def take(self, start: int, stop: int) -> pa.Table:
+    def take(self, start: int, stop: int) -> Rows:
         """Return rows [start, stop), all later than those taken before."""
         if self._batches is None:
             self._first, self._batches = self.file.batches(self.columns, self.texts, start)
             self._stop = self._first
-        pieces: list[pa.RecordBatch] = []
+        tables: list[pa.RecordBatch] = []
+        matrices: list[NDArray[Any]] = []
         while True:
             if self._batch is not None and start < self._stop:
-                pieces.append(self._batch.slice(start - self._first, min(stop, self._stop) - start))
-                check_unpacked(sum(piece.nbytes for piece in pieces), self._packed)
+                table, matrix = self._batch
+                rows = slice(start - self._first, min(stop, self._stop) - self._first)
+                tables.append(table.slice(rows.start, rows.stop - rows.start))
+                matrices += [] if matrix is None else [matrix[rows]]
+                check_unpacked(sum(piece.nbytes for piece in (*tables, *matrices)), self._packed)
                 start = min(stop, self._stop)
             if start >= stop:
-                return pa.Table.from_batches(pieces)
-            self._batch = next(self._batches)
-            self._first, self._stop = self._stop, self._stop + self._batch.num_rows
+                return Rows(pa.Table.from_batches(tables), _joined(matrices))
+            self._batch = self._split(next(self._batches))
+            self._first, self._stop = self._stop, self._stop + self._batch[0].num_rows
+
+    def _split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, NDArray[Any] | None]:
+        """Return the columns that are no numbers, and the matrix of those that are."""
+        if not self.numbers:
+            return batch, None
+        apart = frozenset(self.numbers)
+        others = [name for name in batch.schema.names if name not in apart]
+        return batch.select(others), _matrix([batch.column(name) for name in self.numbers])
 
 
 def open_rows(path: Path, delimiter: str | None) -> RowFile:
@@ -158,3 +189,18 @@ def _kept_as(name: str, seen: pa.DataType) -> pa.DataType:
     if known is not None:
         return pa.string() if known == pa.string() else pa.float64()
     return pa.float64() if number else pa.string()
+
+
+def _matrix(columns: Sequence[pa.Array]) -> NDArray[Any]:
+    """Return columns of numbers as (n, D), in the float type that holds them all; missing ones are NaN."""
+    kind = np.result_type(*{column.type.to_pandas_dtype() for column in columns})
+    matrix: NDArray[Any] = np.empty((len(columns[0]), len(columns)), kind if kind.kind == "f" else np.float64)
+    for place, column in enumerate(columns):
+        matrix[:, place] = column.to_numpy(zero_copy_only=False)
+    return matrix
+
+
+def _joined(matrices: Sequence[NDArray[Any]]) -> NDArray[Any] | None:
+    if len(matrices) > 1:
+        return np.concatenate(matrices)
+    return matrices[0] if matrices else None

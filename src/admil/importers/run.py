@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from admil.errors import AdmilError, InvalidInput
 from admil.importers.labels import LabelFile
-from admil.importers.source import BagReader, Importer, ReadBag
-from admil.store import PART_BYTES, DtypeName, StoreWriter
+from admil.importers.matching import Matched, Missing, matched
+from admil.importers.source import BagReader, FollowingImporter, Importer, ReadBag
+from admil.store import PART_BYTES, BagStore, DtypeName, StoreWriter
+from admil.store.layout import HEADER
 
-__all__ = ["ImportReport", "Missing", "run_import"]
-
-Missing = Literal["error", "skip"]
+__all__ = ["ImportReport", "run_import"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,9 @@ class ImportReport:
         present: bags that the store had from this source already.
         skipped: bags left out because they had no line in the label file, and lines without a bag.
         left_out: a sentence for each bag or instance that could not be read and was left out.
+        differing: those of the bags present whose label or split the label file gives otherwise; they keep theirs,
+            and `relabel` changes them.
+        hint: a sentence on why ids of bags and of the label file may not match, where some were left over.
     """
 
     added: int = 0
@@ -34,6 +36,8 @@ class ImportReport:
     present: int = 0
     skipped: int = 0
     left_out: tuple[str, ...] = ()
+    differing: int = 0
+    hint: str = ""
 
 
 def run_import(
@@ -59,31 +63,36 @@ def run_import(
         store: the store's folder.
         labels: labels (and splits) by bag id; they go before what the source says.
         missing: what to do with a bag that has no line in ``labels``, and a line without a bag: an
-            ``error`` before anything is read, or ``skip`` and count them.
+            ``error`` before anything is read, ``skip`` and count them, or take bags without a line as
+            ``unlabelled``, as if it were there and empty.
         skip_errors: whether a bag that cannot be read is left out, with its reason, instead of ending the import.
         dtype: what features are kept in; None keeps theirs.
         split: split of bags for which neither ``labels`` nor the source names one.
         part_bytes: features after which a shard is closed.
         on_bag: called with the bags seen so far and their number.
     """
+    there = BagStore.open(store) if (Path(store) / HEADER).exists() else None
+    if there is not None and isinstance(importer, FollowingImporter):
+        importer = importer.following(there.header.features, there.path)
     ids = importer.ids()
     _check_distinct(ids, importer.source.name)
-    chosen = set(ids)
-    skipped = 0
-    if labels is not None:
-        chosen, skipped = _matched(ids, labels, missing)
-    report = _Tally(skipped=skipped)
+    chosen = Matched(frozenset(ids)) if labels is None else matched(ids, labels, missing)
+    report = _Tally()
     with StoreWriter(store, dtype, importer.features, importer.source, part_bytes) as writer:
         for seen, bag in enumerate(importer.bags(), start=1):
             if bag.id in writer.done:
                 report.present += 1
-            elif bag.id in chosen:
+            elif bag.id in chosen.bags:
                 _take(bag, writer, labels, split, skip_errors, report)
             if on_bag is not None:
                 on_bag(seen, len(ids))
         if report.left_out and not report.added + report.present:
             raise InvalidInput(f"none of the {len(ids)} bags could be read; the first: {report.left_out[0]}", store)
-    return ImportReport(report.added, report.instances, report.present, report.skipped, tuple(report.left_out))
+        differing = 0 if labels is None or there is None else _differing(there, writer.done, labels)
+    left_out = tuple(report.left_out)
+    return ImportReport(
+        report.added, report.instances, report.present, chosen.skipped, left_out, differing, chosen.hint
+    )
 
 
 @dataclass
@@ -93,7 +102,6 @@ class _Tally:
     added: int = 0
     instances: int = 0
     present: int = 0
-    skipped: int = 0
     left_out: list[str] = field(default_factory=list)
 
 
@@ -119,7 +127,7 @@ def _take(
 def _label_of(bag: str, read: ReadBag, labels: LabelFile | None) -> tuple[int | None, str | None]:
     if labels is None:
         return read.label, read.split
-    label, split = labels[bag]
+    label, split = labels.get(bag, (None, None))
     return read.label if label is None else label, split or read.split
 
 
@@ -131,25 +139,11 @@ def _check_distinct(ids: Iterable[str], source: str) -> None:
         seen.add(bag)
 
 
-def _matched(ids: Iterable[str], labels: LabelFile, missing: Missing) -> tuple[set[str], int]:
-    """Return the bags that have a line in the label file, and how many bags and lines were left over."""
-    there = set(ids)
-    unlabelled, without_bag = sorted(there - labels.keys()), sorted(labels.keys() - there)
-    if missing == "error":
-        if without_bag:
-            raise InvalidInput(
-                f"{labels.path} names {len(without_bag)} bags that have no features: {_first(without_bag)}; "
-                "add their files, remove their lines, or leave them out with --missing skip",
-                without_bag,
-            )
-        if unlabelled:
-            raise InvalidInput(
-                f"{len(unlabelled)} bags have no line in {labels.path}: {_first(unlabelled)}; "
-                "add lines (an empty label says not known), or leave them out with --missing skip",
-                unlabelled,
-            )
-    return there & labels.keys(), len(unlabelled) + len(without_bag)
-
-
-def _first(names: list[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
+def _differing(store: BagStore, bags: set[str], labels: LabelFile) -> int:
+    """Return how many of some bags of a store the label file gives another label or split."""
+    count = 0
+    for bag in bags & labels.keys() & set(store.ids):
+        label, split = labels[bag]
+        number = store.index.number(bag)
+        count += label not in (None, store.known_labels[number]) or split not in (None, store.splits[number])
+    return count

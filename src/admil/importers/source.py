@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from admil.store import Source
 
 __all__ = [
     "BagReader",
+    "FollowingImporter",
     "Importer",
     "ReadBag",
     "bag_files",
@@ -82,13 +83,30 @@ class Importer(Protocol):
 
     @property
     def features(self) -> Mapping[str, Any] | None:
-        """How the features are made, as JSON, where the importer makes them; None where the source brings them."""
+        """How the features are made, or what each is, as JSON; None where the source does not say."""
 
     def ids(self) -> Sequence[str]:
         """Return the ids of all bags, in order, without reading their features."""
 
     def bags(self) -> Iterator[BagReader]:
         """Yield the bags in the order of `ids`; each is read, or not, before the next is asked for."""
+
+
+@runtime_checkable
+class FollowingImporter(Importer, Protocol):
+    """An importer whose features can be put into the order of a store's, or be seen to be others."""
+
+    def following(self, features: Mapping[str, Any] | None, store: Path) -> Self:
+        """Return the importer that brings features as a store has them.
+
+        Args:
+            features: what the store says of its features; None where it says nothing: then neither does the
+                importer, as nobody knows whether its features are those of the store.
+            store: the store, for messages.
+
+        Raises:
+            InvalidInput: the features are others.
+        """
 
 
 def bag_files(folder: Path, ending: str) -> list[Path]:

@@ -1,6 +1,7 @@
 """Bags on disk: shards read in place, a manifest, checksums.  The format is written down in docs/store.md."""
 
 from admil.store.changes import relabel, relocate
+from admil.store.described import difference, in_short
 from admil.store.details import instance_columns, instance_table
 from admil.store.dump import dump_store
 from admil.store.layout import DTYPES, DtypeName, Source
@@ -16,7 +17,9 @@ __all__ = [
     "DtypeName",
     "Source",
     "StoreWriter",
+    "difference",
     "dump_store",
+    "in_short",
     "instance_columns",
     "instance_table",
     "missing_sources",

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from admil.errors import InvalidInput
+from admil.store.described import difference, in_short
 from admil.store.incoming import as_rows, check_finite, natural_dtype
 from admil.store.layout import BAG_SCHEMA, DTYPES, HEADER, DtypeName, Header, Source, part_files
 from admil.store.lock import LOCK, StoreLock
@@ -238,6 +239,8 @@ class StoreWriter:
             place = self.header.sources[part.source].place
             table = read_table(part_files(self.path, part.name)["bags"], part.manifest, BAG_SCHEMA)
             if place is not None and bag in table["bag"].to_pylist():
+                if self._source is not None and place == self.header.sources[self._source].place:
+                    return f"{said}, imported from {place} with other options; repeat those, or take another store"
                 return (
                     f"{said}, from {place}; if that has moved here, say so with admil relocate; if this is another "
                     "bag, rename it or import it into another store"
@@ -248,8 +251,8 @@ class StoreWriter:
         described = Header(dtype="float32", width=0, features=dict(features)).features
         if self.header.parts and self.header.features not in (None, described):
             raise InvalidInput(
-                f"the features of {self.path} were made otherwise ({_short(self.header.features)}) than these "
-                f"({_short(described)}); make them the same way, or import into another store",
+                f"the features of {self.path} were made otherwise than these: {_otherwise(self.header, described)}; "
+                "make them the same way, or import into another store",
                 self.path,
             )
         self.header = self.header.model_copy(update={"features": described})
@@ -332,6 +335,7 @@ def _remove_empty(folder: Path, whole: bool) -> None:
             folder.rmdir()
 
 
-def _short(features: Mapping[str, Any] | None) -> str:
-    text = ", ".join(f"{name} {value}" for name, value in (features or {}).items() if not isinstance(value, dict))
-    return text or "unknown"
+def _otherwise(header: Header, described: Mapping[str, Any] | None) -> str:
+    if header.features is None or described is None:
+        return f"{in_short(header.features)}, against {in_short(described)}"
+    return difference(header.features, described)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 
 import numpy as np
 import torch
@@ -22,7 +22,17 @@ from admil.sampling import BagPosterior, BuiltinSampler, Sampler
 from admil.settings import Settings, first_fault
 from admil.training import ModuleMaker, Progress, TrainedModel, TrainingRecipe, fit, score
 
-__all__ = ["LearnerState", "Recipe", "RoundRecord", "Trainer", "absorb", "propose", "refreshed"]
+__all__ = [
+    "LearnerState",
+    "Recipe",
+    "RoundRecord",
+    "Trainer",
+    "Trains",
+    "absorb",
+    "propose",
+    "refreshed",
+    "round_generator",
+]
 
 _BUILTIN: TypeAdapter[Any] = TypeAdapter(BuiltinSampler)
 
@@ -134,6 +144,13 @@ class LearnerState:
         return self.model is not None and self.trained_on == self.labels
 
 
+class Trains(Protocol):
+    """What trains the model of a round."""
+
+    def train(self, recipe: Recipe, bags: BagSource, state: LearnerState) -> TrainedModel:
+        """Train the model of the state's round on its labels."""
+
+
 @dataclass(frozen=True, eq=False)
 class Trainer:
     """Where and how to run training, beside the recipe; see `admil.training.fit`."""
@@ -149,7 +166,7 @@ class Trainer:
             recipe.training,
             bags,
             state.labels,
-            _generator(state.seed, state.round, "fit"),
+            round_generator(state.seed, state.round, "fit"),
             self.device,
             self.groups,
             state.model if recipe.warm_start else None,
@@ -158,7 +175,7 @@ class Trainer:
         )
 
 
-def refreshed(recipe: Recipe, bags: BagSource, state: LearnerState, trainer: Trainer | None = None) -> LearnerState:
+def refreshed(recipe: Recipe, bags: BagSource, state: LearnerState, trainer: Trains | None = None) -> LearnerState:
     """Return the state with a model that has seen every answer; the same state if it has one."""
     if state.is_current:
         return state
@@ -166,7 +183,7 @@ def refreshed(recipe: Recipe, bags: BagSource, state: LearnerState, trainer: Tra
     return replace(state, model=model, trained_on=state.labels)
 
 
-def propose(recipe: Recipe, bags: BagSource, state: LearnerState, trainer: Trainer | None = None) -> LearnerState:
+def propose(recipe: Recipe, bags: BagSource, state: LearnerState, trainer: Trains | None = None) -> LearnerState:
     """Open the next round: train, score, select.  A round that is still open is closed as it stands."""
     state = replace(state, round=state.round + 1, query=None) if state.query is not None else state
     state = refreshed(recipe, bags, state, trainer)
@@ -199,10 +216,10 @@ def absorb(state: LearnerState, answers: Iterable[Answer]) -> LearnerState:
 
 def _select(recipe: Recipe, scores: Scores, state: LearnerState) -> Query:
     sampler: Sampler = recipe.sampler
-    return sampler.select(scores, state.labels, recipe.budget, _generator(state.seed, state.round, "select"))
+    return sampler.select(scores, state.labels, recipe.budget, round_generator(state.seed, state.round, "select"))
 
 
-def _generator(seed: int, round_: int, purpose: Literal["fit", "select"]) -> Generator:
-    """Derive a generator from (seed, round, purpose)."""
+def round_generator(seed: int, round_: int, purpose: Literal["fit", "select"]) -> Generator:
+    """Return the generator of a round: derived from (seed, round, purpose) alone."""
     words = np.random.SeedSequence([seed, round_, ("fit", "select").index(purpose)]).generate_state(2, np.uint32)
     return Generator().manual_seed(int(words[0]) << 31 ^ int(words[1]))

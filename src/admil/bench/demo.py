@@ -18,11 +18,11 @@ from admil.bags import FloatArray
 from admil.bench.ceiling import Ceiling, ceiling
 from admil.bench.trial import RoundResult, Task, TrialResult, run_trial
 from admil.datasets import DigitBags, digits
-from admil.learner import Recipe
+from admil.learner import Recipe, Trainer
 from admil.metrics import area_under_curve
 from admil.report import Asked, BagPicture, Curve, Report, RoundRow
 from admil.sampling import PF, BagPosterior, FEntropy, RandomSampler, Sampler
-from admil.training import Progress
+from admil.training import Progress, TrainedModel
 
 __all__ = ["METHODS", "Demo", "DemoResult", "as_json", "as_report", "run_demo"]
 
@@ -81,11 +81,14 @@ def run_demo(
             on_ceiling(seed, ceilings[-1])
     trials: dict[str, list[TrialResult]] = {method: [] for method in METHODS}
     for seed, task in zip(demo.seeds, tasks, strict=True):
+        passive: TrainedModel | None = None  # all samplers start from the same model
         for method, sampler in METHODS.items():
             recipe = demo.recipe.model_copy(update={"sampler": sampler, "budget": demo.budget})
             told_round = _bound(on_round, method, seed)
-            told_step = _bound(on_step, method, seed)
-            trials[method].append(run_trial(task, method, recipe, seed, demo.rounds, told_round, told_step))
+            trainer = Trainer(on_step=_bound(on_step, method, seed))
+            trial = run_trial(task, method, recipe, seed, demo.rounds, told_round, trainer, passive)
+            passive = trial.rounds[0].model
+            trials[method].append(trial)
     seconds = time.perf_counter() - started
     return DemoResult(demo, splits, {m: tuple(t) for m, t in trials.items()}, tuple(ceilings), seconds)
 

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from admil import metrics
-from admil.api import ActiveLearner
-from admil.bags import Bags, Query, Scores
-from admil.learner import Recipe
+from admil.bags import Answer, AnswerValue, Bags, LabelBook, Query, Scores
+from admil.learner import LearnerState, Recipe, Trains, absorb, propose, refreshed
 from admil.oracle import SimulatedAnnotator, Truth
-from admil.training import Progress, bag_probability
+from admil.training import TrainedModel, bag_probability, score
 
 __all__ = ["RoundResult", "Task", "TrialResult", "run_trial"]
 
@@ -35,8 +34,11 @@ class RoundResult:
         positives: positive answers so far.
         positive_bag_share: share of positive training bags with a known positive.
         average_precision: instance AP on the test bags, pooled.
+        per_bag_average_precision: instance AP within positive test bags, mean over them.
+        calibration_error: of the instance scores on the test bags.
         bag_auroc: of the test bags.
         held_out_auroc: of training bags, by members that held them out.
+        model: the model.
         scores: of the training bags.
         query: what was asked next; empty in the last entry.
         given: the answers to it, in order.
@@ -47,8 +49,11 @@ class RoundResult:
     positives: int
     positive_bag_share: float
     average_precision: float
+    per_bag_average_precision: float
+    calibration_error: float
     bag_auroc: float
     held_out_auroc: float | None
+    model: TrainedModel
     scores: Scores
     query: Query
     given: tuple[bool | None, ...]
@@ -71,43 +76,63 @@ def run_trial(
     seed: int,
     rounds: int,
     on_round: Callable[[RoundResult], None] | None = None,
-    on_step: Callable[[Progress], None] | None = None,
+    trainer: Trains | None = None,
+    passive: TrainedModel | None = None,
 ) -> TrialResult:
-    """Run ``rounds`` rounds of questions; the test bags are only ever scored."""
-    learner = ActiveLearner(task.train, recipe, seed, on_step=on_step)
+    """Run ``rounds`` rounds of questions; the test bags are only ever scored, unless the trainer says otherwise.
+
+    Args:
+        task: what is learned.
+        method: what the result calls it.
+        recipe: how to learn, and whom to ask.
+        seed: the source of all randomness.
+        rounds: of questions; 0 only trains.
+        on_round: called after every round.
+        trainer: what trains a round's model; None for `admil.learner.Trainer`.
+        passive: the model before any answer, where a trial with the same training and seed has made it already.
+    """
+    labels = LabelBook(task.train.index)
+    state = LearnerState(seed, labels, model=passive, trained_on=None if passive is None else labels)
     annotator = SimulatedAnnotator(task.train_truth)
     results: list[RoundResult] = []
     for number in range(rounds + 1):
         started = time.perf_counter()
-        query = learner.query() if number < rounds else Query()
-        answers = annotator.answer(query)
-        result = _result(task, learner, query, tuple(answers.values()), started)
-        results.append(result)
+        if number < rounds:
+            state = propose(recipe, task.train, state, trainer)
+        else:
+            state = refreshed(recipe, task.train, state, trainer)
+        query = state.query if state.query is not None and number < rounds else Query()
+        given = annotator.answer(query)
+        results.append(_result(task, state, query, tuple(given.values()), started))
         if on_round is not None:
-            on_round(result)
+            on_round(results[-1])
         if number < rounds and not query:
             break
-        learner.answer(answers)
+        state = absorb(state, [Answer(instance, AnswerValue.of(value)) for instance, value in given.items()])
     return TrialResult(method, seed, tuple(results))
 
 
 def _result(
-    task: Task, learner: ActiveLearner, query: Query, given: tuple[bool | None, ...], started: float
+    task: Task, state: LearnerState, query: Query, given: tuple[bool | None, ...], started: float
 ) -> RoundResult:
-    test = learner.score(task.test)
-    labels = learner.labels
-    seconds = time.perf_counter() - started
+    assert state.model is not None
     assert task.test.labels is not None
     assert task.train.labels is not None
-    answered = [value for value in labels.current.values() if value.value in ("positive", "negative")]
+    test, truth = score(state.model, task.test), task.test_truth.positive
+    scores = score(state.model, task.train, state.labels)
+    seconds = time.perf_counter() - started
+    labels = state.labels
     return RoundResult(
-        answers=len(answered),
-        positives=sum(value.value == "positive" for value in answered),
+        answers=labels.count(AnswerValue.POSITIVE) + labels.count(AnswerValue.NEGATIVE),
+        positives=labels.count(AnswerValue.POSITIVE),
         positive_bag_share=metrics.positive_bag_share(task.train.labels, labels.found),
-        average_precision=metrics.average_precision(task.test_truth.positive, test.f),
-        bag_auroc=metrics.auroc(task.test.labels, bag_probability(learner.model, test)),
-        held_out_auroc=learner.model.history.held_out_auroc,
-        scores=learner.score(),
+        average_precision=metrics.average_precision(truth, test.f),
+        per_bag_average_precision=metrics.per_bag_average_precision(truth, test.f, task.test.index.offsets),
+        calibration_error=metrics.expected_calibration_error(truth, test.f),
+        bag_auroc=metrics.auroc(task.test.labels, bag_probability(state.model, test)),
+        held_out_auroc=state.model.history.held_out_auroc,
+        model=state.model,
+        scores=scores,
         query=query,
         given=given,
         seconds=seconds,

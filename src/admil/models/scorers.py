@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Protocol, cast
@@ -125,6 +126,14 @@ class ScorerEnsemble(nn.Module):
                 signal = signal * (hidden[0] > 0)
         return squared.sqrt()
 
+    def only(self, members: Sequence[int]) -> ScorerEnsemble:
+        """Return an ensemble of some of the members, with weights of its own."""
+        chosen = copy.deepcopy(self)
+        chosen.members = len(members)
+        for parameter in chosen.parameters():
+            parameter.data = parameter.data[list(members)].clone()
+        return chosen
+
     def _outputs_of(self, features: Tensor, generator: Generator | None) -> list[Tensor]:
         return self._layers(features, self.dropout if self.training else 0.0, generator)
 
@@ -185,6 +194,13 @@ class ModuleEnsemble(nn.Module):
     def embed(self, features: Tensor) -> Tensor:
         """Refuse: the hidden layer of an unknown module is not known."""
         raise InvalidInput("an embedding is not known for a module of your own; choose a sampler that needs none")
+
+    def only(self, members: Sequence[int]) -> ModuleEnsemble:
+        """Return an ensemble of some of the members, with weights of its own."""
+        chosen = copy.deepcopy(self)
+        chosen.members = len(members)
+        chosen.member_modules = nn.ModuleList([chosen.member_modules[member] for member in members])
+        return chosen
 
     def gradient_norm(self, features: Tensor) -> Tensor:
         """Return (E, M) norms of d logit / d parameters, one instance at a time under vmap.

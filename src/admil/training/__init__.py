@@ -1,5 +1,6 @@
 """Training and scoring: one loop, one way to read a model's mind."""
 
+from admil.training.judge import held_out_check
 from admil.training.loop import ModuleMaker, TrainingInterrupted, build_scorer, fit
 from admil.training.model import Check, Progress, TrainedModel, TrainingHistory
 from admil.training.recipe import TrainingRecipe
@@ -17,6 +18,7 @@ __all__ = [
     "bag_probability",
     "build_scorer",
     "fit",
+    "held_out_check",
     "score",
     "training_step",
 ]

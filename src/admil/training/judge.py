@@ -13,11 +13,11 @@ from torch import Tensor
 from admil.bags import BagSource, IntArray, LabelBook, LabelState
 from admil.functional import pair_margins
 from admil.models import Scorer
-from admil.training.families import PooledFamily
-from admil.training.model import Check
+from admil.training.families import PooledFamily, pooled_family
+from admil.training.model import Check, TrainedModel
 from admil.training.scoring import bag_logits, highest_logits
 
-__all__ = ["HeldOutJudge"]
+__all__ = ["HeldOutJudge", "held_out_check"]
 
 
 class HeldOutJudge:
@@ -94,6 +94,21 @@ class HeldOutJudge:
             return best.cpu(), best.mean(0).cpu()
         best, of_mean = highest_logits(scorer, *where)
         return best.cpu(), of_mean.cpu()
+
+
+def held_out_check(model: TrainedModel, bags: BagSource, labels: LabelBook) -> Check | None:
+    """Judge a model's members by the bags that each held out; None where they held out none.
+
+    It flatters, like every look; between models whose members held out the same bags it tells which is better.
+    """
+    held_out = np.zeros((model.scorer.members, len(bags.index)), dtype=bool)
+    for member, ids in enumerate(model.history.held_out):
+        held_out[member, [bags.index.number(bag) for bag in ids]] = True
+    if not held_out.any():
+        return None
+    device = next(model.module.parameters()).device
+    judge = HeldOutJudge(bags, labels, held_out, device, pooled_family(model.recipe.member_losses))
+    return judge.look(model.scorer, model.history.best_step)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from admil.bags import BagIndex, BagSource, IntArray, LabelBook
 from admil.device import usable_device
 from admil.errors import InvalidInput, TrainingDiverged, warn
 from admil.losses import Drbl, TopK
-from admil.models import ModuleEnsemble, Scaling, ScorerEnsemble
+from admil.models import ModuleEnsemble, Scaling, Scorer, ScorerEnsemble
 from admil.training.families import pooled_family
 from admil.training.folds import held_out_by_member, still_held_out
 from admil.training.judge import HeldOutJudge
@@ -59,6 +59,7 @@ def fit(
     warm_start: TrainedModel | None = None,
     on_step: Callable[[Progress], None] | None = None,
     module: nn.Module | ModuleMaker | None = None,
+    on_look: Callable[[int, Scorer], None] | None = None,
 ) -> TrainedModel:
     """Train on bag labels and answers.
 
@@ -79,6 +80,7 @@ def fit(
         on_step: called with the progress after every step.
         module: your own network (one member, a copy is trained), or a function that makes one from
             the number of features (called once per member); None for the paper's network.
+        on_look: called with the step and the network as it is, in eval mode, whenever held-out bags are looked at.
 
     Raises:
         InvalidInput: the bags cannot be trained on.
@@ -101,7 +103,7 @@ def fit(
         held_out = _held_out(recipe, bags.index, positive, generator, groups, warm_start)
         run = _Run(recipe, bags, labels, scorer, scaling, held_out, place, notes)
         step = Stepper(recipe, bags, labels, scorer, held_out, positive, place, generator)
-        return run.train(step, on_step)
+        return run.train(step, on_step, on_look)
 
 
 def build_scorer(
@@ -166,9 +168,14 @@ class _Run:
         self.checks: list[Check] = []
         self.notes = notes
 
-    def train(self, step: Stepper, on_step: Callable[[Progress], None] | None) -> TrainedModel:
+    def train(
+        self,
+        step: Stepper,
+        on_step: Callable[[Progress], None] | None,
+        on_look: Callable[[int, Scorer], None] | None,
+    ) -> TrainedModel:
         try:
-            self._loop(step, on_step)
+            self._loop(step, on_step, on_look)
         except KeyboardInterrupt:
             self.losses += [float(loss) for loss in self.pending]
             if self.best.check is None and self._is_finite():  # never judged: the newest weights are all there is
@@ -176,7 +183,12 @@ class _Run:
             raise TrainingInterrupted(self._best_model(), len(self.losses)) from None
         return self._best_model()
 
-    def _loop(self, take_step: Stepper, on_step: Callable[[Progress], None] | None) -> None:
+    def _loop(
+        self,
+        take_step: Stepper,
+        on_step: Callable[[Progress], None] | None,
+        on_look: Callable[[int, Scorer], None] | None,
+    ) -> None:
         recipe = self.recipe
         self.scorer.train()
         for step in range(1, recipe.max_steps + 1):
@@ -185,6 +197,10 @@ class _Run:
             if look or on_step is not None or len(self.pending) == _LOSSES_AT_ONCE:
                 self._fetch()
             stop = self._look(step) if look else False
+            if look and on_look is not None:
+                self.scorer.eval()
+                on_look(step, self.scorer)
+                self.scorer.train()
             if on_step is not None:
                 check = self.checks[-1] if look and self.checks else None
                 on_step(Progress(step, recipe.max_steps, self.losses[-1], check))

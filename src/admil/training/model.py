@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from torch import nn
 
-from admil.models import Scaling, Scorer
+from admil.models import ModuleEnsemble, Scaling, Scorer, ScorerEnsemble
 from admil.training.recipe import TrainingRecipe
 
 __all__ = ["Check", "Progress", "TrainedModel", "TrainingHistory"]
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,27 @@ class TrainedModel:
         """The number of features an instance must have."""
         return len(self.scaling.shift)
 
+    def only(self, members: Sequence[int]) -> TrainedModel:
+        """Return the model of some of the members; what its history says of all of them together it says no more."""
+        assert isinstance(self.scorer, ScorerEnsemble | ModuleEnsemble)
+        losses = [self.recipe.member_losses[member] for member in members]
+        betas = [self.recipe.member_betas[member] for member in members]
+        changes: dict[str, object] = {"members": len(members), "loss": _one(losses), "beta": _one(betas)}
+        held_out = tuple(self.history.held_out[member] for member in members) if self.history.held_out else ()
+        return TrainedModel(
+            self.scorer.only(members),
+            TrainingRecipe.model_validate({**dict(self.recipe), **changes}),
+            self.scaling,
+            replace(self.history, held_out=held_out, held_out_auroc=None, held_out_scores={}),
+        )
+
     @property
     def module(self) -> nn.Module:
         """The scorer as the nn.Module it is."""
         assert isinstance(self.scorer, nn.Module)
         return self.scorer
+
+
+def _one(values: Sequence[_Value]) -> _Value | tuple[_Value, ...]:
+    """Return the value that all have, else all of them."""
+    return values[0] if all(value == values[0] for value in values) else tuple(values)

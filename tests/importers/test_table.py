@@ -382,3 +382,15 @@ def test_options_are_part_of_the_source(tmp_path: Path) -> None:
     source = TableImporter(path, ColumnNames(features=("f",)), ";", root=tmp_path / "pictures").source
     assert source.options == {"features": ["f"], "delimiter": ";"}
     assert source.root == str(tmp_path / "pictures")
+
+
+@pytest.mark.parametrize("column", ["split", "text", "bag"])
+def test_a_text_that_is_none_in_a_parquet_file_is_told(column: str, tmp_path: Path) -> None:
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"a\xff")]
+    )
+    columns = {"bag": pa.array(["a"]), "split": pa.array(["train"]), "text": pa.array(["word"]), "f1": pa.array([0.5])}
+    pq.write_table(pa.table({**columns, column: broken}), tmp_path / "t.parquet")
+    with pytest.raises(CorruptFile, match=r"t\.parquet cannot be read: expected .*UTF"):
+        run_import(TableImporter(tmp_path / "t.parquet"), tmp_path / "store")
+    assert not (tmp_path / "store").exists()

@@ -139,6 +139,7 @@ class TableImporter:
         with reading(self.path, f"numbers in the columns of features of bag {run.bag!r}"):
             taken = _taken(rows, run)
             table = taken.table
+            table.validate(full=True)  # Parquet may hold texts that are none
             if _texts(table[columns.bag]).unique().to_pylist() != [run.bag]:
                 raise InvalidInput(f"{self.path} was changed while it was read; import it again", self.path)
             features = _lists(table[columns.features[0]].combine_chunks()) if taken.numbers is None else taken.numbers

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint docs speed stress clean
+.PHONY: demo test lint docs speed bench stress clean
 
 demo: $(READY)  ## compare four samplers on digit pictures; writes admil-demo/report.html
 	$(BIN)/admil demo
@@ -25,6 +25,11 @@ stress: $(READY)  ## the long fuzz, kill and load runs
 
 speed: $(READY)  ## ratios of training-step times
 	$(BIN)/admil speed
+
+BENCH ?= all
+bench: $(READY)  ## run a suite of the benchmark and report it; BENCH_FLAGS="--from voc=PATH" names raw data
+	$(BIN)/admil bench run $(BENCH) $(BENCH_FLAGS)
+	$(BIN)/admil bench report $(BENCH)
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "admil needs Python 3.11 or newer; try make PYTHON=python3.12")'

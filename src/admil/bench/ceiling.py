@@ -26,6 +26,8 @@ from admil.training import TrainingRecipe, fit, score
 __all__ = ["Ceiling", "ceiling"]
 
 _FOLDS = 3
+_POSITIVES, _NEGATIVES = 240, 960
+"""Labelled instances of a step at most, drawn anew for each."""
 
 Supervised = Callable[[Bags, NDArray[np.bool_], Bags, int], FloatArray]
 """Train on bags and their truth, return the scores of other bags' instances."""
@@ -75,7 +77,8 @@ def _logistic(bags: Bags, truth: NDArray[np.bool_], others: Bags, _seed: int) ->
 def _network(
     recipe: TrainingRecipe, answers: str, bags: Bags, truth: NDArray[np.bool_], others: Bags, seed: int
 ) -> FloatArray:
-    everything = recipe.model_copy(update={"answers": answers, "positives_per_step": None, "negatives_per_step": None})
+    a_step = {"positives_per_step": _POSITIVES, "negatives_per_step": _NEGATIVES}
+    everything = TrainingRecipe.model_validate({**dict(recipe), "answers": answers, **a_step})
     in_positive_bag = np.isin(bags.index.bag_of, bags.index.positive)
     known = [
         Answer(bags.index.instance(int(i)), AnswerValue.of(bool(truth[i]))) for i in np.flatnonzero(in_positive_bag)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import sklearn
 import torch
-from scipy import stats
 from sklearn.datasets import load_digits
 
 from admil.bags import FloatArray
 from admil.bench.ceiling import Ceiling, ceiling
+from admil.bench.intervals import deviation, paired_interval
 from admil.bench.trial import RoundResult, Task, TrialResult, run_trial
 from admil.datasets import DigitBags, digits
 from admil.learner import Recipe, Trainer
@@ -170,7 +170,8 @@ def as_json(result: DemoResult) -> dict[str, Any]:
             for method, trials in result.trials.items()
         ],
         "differences": [
-            {"method": first, "against": other, **_interval(areas[first] - areas[other])} for other in others
+            {"method": first, "against": other, **asdict(paired_interval(areas[first] - areas[other]))}
+            for other in others
         ],
     }
 
@@ -190,7 +191,7 @@ def rows_of(method: str, trials: Sequence[TrialResult], ceilings: Sequence[Ceili
                 positives=float(np.mean([r.positives for r in results])),
                 positive_bag_share=float(np.mean([r.positive_bag_share for r in results])),
                 average_precision=float(quality.mean()),
-                deviation=_deviation(quality),
+                deviation=deviation(quality),
                 gap_closed=(float(quality.mean()) - passive) / gap if gap > 0 else None,
             )
         )
@@ -208,21 +209,7 @@ def _area(trial: TrialResult) -> float:
 
 
 def _mean_sd(prefix: str, values: FloatArray) -> dict[str, float | None]:
-    return {f"{prefix}mean": float(values.mean()), f"{prefix}sd": _deviation(values)}
-
-
-def _deviation(values: FloatArray) -> float | None:
-    """Return the standard deviation over seeds; None for one seed."""
-    return float(values.std(ddof=1)) if len(values) > 1 else None
-
-
-def _interval(differences: FloatArray) -> dict[str, float | None]:
-    """Return the mean of paired differences and its 95 % interval (Student's t); no interval for one seed."""
-    mean = float(differences.mean())
-    if len(differences) < 2:
-        return {"mean": mean, "low": None, "high": None}
-    half = float(stats.t.ppf(0.975, len(differences) - 1) * differences.std(ddof=1) / len(differences) ** 0.5)
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+    return {f"{prefix}mean": float(values.mean()), f"{prefix}sd": deviation(values)}
 
 
 def _hardest_bags(trial: TrialResult, train: DigitBags) -> tuple[BagPicture, ...]:

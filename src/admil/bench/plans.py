@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -20,11 +20,47 @@ from admil.sampling import BuiltinSampler
 from admil.settings import Settings
 from admil.training import TrainingRecipe
 
-__all__ = ["Choice", "DataName", "DataSpec", "Method", "Plan", "Suite", "Trial", "read_suite", "suite_names"]
+__all__ = [
+    "Choice",
+    "DataName",
+    "DataSpec",
+    "Method",
+    "Plan",
+    "Suite",
+    "Trial",
+    "read_suite",
+    "read_suites",
+    "suite_names",
+]
 
 DataName = Literal["20newsgroups", "cifar10", "cifar100", "voc", "digits"]
 SAMPLERS = tuple(kind.model_fields["kind"].default for kind in get_args(get_args(BuiltinSampler)[0]))
 """The kinds of all samplers: a new one is in every comparison of samplers."""
+
+
+TOPICS = (
+    "alt.atheism",
+    "comp.graphics",
+    "comp.os.ms-windows.misc",
+    "comp.sys.ibm.pc.hardware",
+    "comp.sys.mac.hardware",
+    "comp.windows.x",
+    "misc.forsale",
+    "rec.autos",
+    "rec.motorcycles",
+    "rec.sport.baseball",
+    "rec.sport.hockey",
+    "sci.crypt",
+    "sci.electronics",
+    "sci.med",
+    "sci.space",
+    "soc.religion.christian",
+    "talk.politics.guns",
+    "talk.politics.mideast",
+    "talk.politics.misc",
+    "talk.religion.misc",
+)
+"""Of 20 Newsgroups, all of them."""
 
 
 class DataSpec(Settings):
@@ -91,13 +127,13 @@ class Plan(Settings):
     """How a suite uses a data set.
 
     Attributes:
-        parts: topics, or classes to look for; each is a data set of its own.
+        parts: topics, or classes to look for; each is a data set of its own; "all" topics of 20 Newsgroups.
         seeds: each deals its own bags.
         budget: questions a round.
         rounds: of questions.
     """
 
-    parts: tuple[str, ...] = ("",)
+    parts: tuple[str, ...] | Literal["all"] = ("",)
     seeds: tuple[int, ...] = Field(min_length=1)
     budget: int = Field(ge=1)
     rounds: int = Field(ge=0)
@@ -112,8 +148,8 @@ class Method(Settings):
         sampler: the kind or the fields of a sampler; "*" makes a method of each; None asks nobody.
         training: changes to the learner's recipe.
         warm_start: whether a round starts from the weights of the last.
-        robustness: strengths to choose among, by held-out bags and answers.
-        beta: weights of the answers' term to choose among.
+        robustness: strengths to choose among, by held-out bags and answers; or the one to have.
+        beta: weights of the answers' term, likewise.
         protocol: see `Trial`.
         data: only these data sets; None for all of the suite.
         pictured: see `Trial`.
@@ -132,7 +168,7 @@ class Method(Settings):
 
     @model_validator(mode="after")
     def _cold_where_it_chooses(self) -> Self:
-        if self.warm_start and len(self.robustness) * len(self.beta or (1,)) > 1:
+        if self.warm_start and max(1, len(self.robustness)) * max(1, len(self.beta)) > 1:
             raise ValueError(f"method {self.name!r} chooses among settings, so that it cannot start warm")
         return self
 
@@ -144,26 +180,30 @@ class Method(Settings):
         for kind in SAMPLERS:
             yield self.model_copy(update={"name": self.name.replace("*", kind.replace("_", "-")), "sampler": kind})
 
-    def trial(self, data: DataSpec, plan: Plan) -> Trial:
-        """Return what it does on a data set."""
-        training = learner(self.learner, **self.training)
+    def trial(self, data: DataSpec, plan: Plan, training: Mapping[str, Any]) -> Trial:
+        """Return what it does on a data set; ``training`` changes the recipes of all methods."""
+        recipe = learner(self.learner, **{**training, **self.training})
+        choices = self._choices(recipe)
+        if len(choices) == 1:
+            recipe = TrainingRecipe.model_validate({**dict(recipe), **dict(choices[0])})
         sampler = {"kind": self.sampler} if isinstance(self.sampler, str) else self.sampler
         asks: dict[str, Any] = {} if sampler is None else {"sampler": sampler, "budget": plan.budget}
         return Trial(
             data=data,
-            recipe=Recipe(training=training, warm_start=self.warm_start, **asks),
+            recipe=Recipe(training=recipe, warm_start=self.warm_start, **asks),
             rounds=0 if sampler is None else plan.rounds,
-            choices=self._choices(training),
+            choices=choices if len(choices) > 1 else (),
             protocol=self.protocol,
             pictured=self.pictured,
         )
 
     def _choices(self, training: TrainingRecipe) -> tuple[Choice, ...]:
+        """Return every strength with every beta; () where neither is said."""
+        if not self.robustness and not self.beta:
+            return ()
         losses = [Choice(loss={"kind": "drbl", "robustness": each}).loss for each in self.robustness]
         losses = losses or [training.member_losses[0]]
-        betas = self.beta or training.member_betas[:1]
-        pairs = [Choice(loss=loss, beta=beta) for loss in losses for beta in betas]
-        return tuple(pairs) if len(pairs) > 1 else ()
+        return tuple(Choice(loss=loss, beta=beta) for loss in losses for beta in self.beta or training.member_betas[:1])
 
 
 class Suite(Settings):
@@ -176,6 +216,7 @@ class Suite(Settings):
         include: other suites that belong to it, whole.
         data: how each data set is used.
         methods: what is compared.
+        training: changes to the recipe of every learner, the ceiling's included; a method's own go before them.
         ceiling: whether the ceiling of each data set is wanted.
     """
 
@@ -185,6 +226,7 @@ class Suite(Settings):
     include: tuple[str, ...] = ()
     data: dict[DataName, Plan] = Field(default_factory=dict)
     methods: tuple[Method, ...] = ()
+    training: dict[str, Any] = Field(default_factory=dict)
     ceiling: bool = True
 
     def trials(self, only: Sequence[str] = ()) -> Iterator[tuple[str, Trial]]:
@@ -194,12 +236,16 @@ class Suite(Settings):
             only: words one of which the method's name or the folder of the data must contain; () for all.
         """
         for name, plan in self.data.items():
-            for spec in (DataSpec(name=name, part=part, seed=seed) for part in plan.parts for seed in plan.seeds):
+            parts = TOPICS if plan.parts == "all" else plan.parts
+            for spec in (DataSpec(name=name, part=part, seed=seed) for part in parts for seed in plan.seeds):
                 if self.ceiling and _wanted(only, "ceiling", spec):
-                    yield "ceiling", Trial(data=spec, ceiling=True)
+                    yield (
+                        "ceiling",
+                        Trial(data=spec, ceiling=True, recipe=Recipe(training=learner("drbl", **self.training))),
+                    )
                 for method in (each for entry in self.methods for each in entry.each()):
                     if (method.data is None or name in method.data) and _wanted(only, method.name, spec):
-                        yield method.name, method.trial(spec, plan)
+                        yield method.name, method.trial(spec, plan, self.training)
 
 
 def suite_names() -> list[str]:
@@ -225,6 +271,15 @@ def read_suite(name: str) -> Suite:
     if double := next((each for each in names if names.count(each) > 1), None):
         raise InvalidInput(f"suite {name} has two methods called {double!r}; rename one", double)
     return suite
+
+
+def read_suites(name: str) -> dict[str, Suite]:
+    """Read a suite and those that it includes, by name; each once, those that hold nothing themselves left out."""
+    suite = read_suite(name)
+    found = {Path(name).stem: suite} if suite.methods else {}
+    for included in suite.include:
+        found |= read_suites(included)
+    return found
 
 
 def _wanted(only: Sequence[str], method: str, data: DataSpec) -> bool:

@@ -6,9 +6,12 @@ import math
 import multiprocessing
 import os
 import platform
+import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
@@ -73,47 +76,86 @@ class Runner:
         done = {key for key, result in self.results.read().items() if not retry or result["status"] == "done"}
         return list({job.key: job for job in jobs if job.key not in done}.values())
 
-    def run(self, jobs: Sequence[Job], on_wait: Callable[[], None] | None = None) -> None:
+    def run(self, jobs: Sequence[Job], on_done: Callable[[int], None] | None = None) -> None:
         """Run jobs, those that start from one model in one process.
 
         A job that fails leaves its reason as its result; so does one whose process dies.
 
         Args:
             jobs: such as `missing` returns.
-            on_wait: called many times a second, to show progress.
+            on_done: called now and then with how many of them have a result.
         """
-        groups: dict[str, list[Job]] = {}
-        for job in jobs:
-            groups.setdefault(job.passive_key, []).append(job)
-        waiting = list(groups.values())
-        context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
-        running: dict[SpawnProcess, Sequence[Job]] = {}
+        waiting = _groups(jobs)
+        workers: list[_Worker] = []
+        done = 0
         try:
-            while waiting or running:
-                while waiting and len(running) < self.jobs:
-                    group = waiting.pop(0)
-                    process = context.Process(target=_run_group, args=(group, self.results, _threads(self.jobs)))
-                    process.start()
-                    running[process] = group
-                for process in [each for each in running if not each.is_alive()]:
-                    process.join()
-                    left = self._left_by(process, running.pop(process))
+            while waiting or any(worker.group for worker in workers):
+                while waiting and (worker := self._free(workers)) is not None:
+                    worker.give(waiting.pop(0))
+                wait([each for worker in workers for each in (worker.connection, worker.process.sentinel)], _WAIT)
+                done += sum(worker.heard() for worker in workers)
+                for worker in [each for each in workers if not each.process.is_alive()]:
+                    workers.remove(worker)
+                    left = self._left_by(worker)
                     waiting += [left] if left else []
-                if on_wait is not None:
-                    on_wait()
-                time.sleep(_WAIT)
+                    done += worker.group is not None
+                if on_done is not None:
+                    on_done(done)
         finally:
-            for process in running:
-                process.terminate()
-                process.join()
+            for worker in workers:
+                worker.process.terminate()
+                worker.process.join()
 
-    def _left_by(self, process: SpawnProcess, group: Sequence[Job]) -> list[Job]:
+    def _free(self, workers: list[_Worker]) -> _Worker | None:
+        """Return a process that has nothing to do, a new one where there may be more; None where all are busy."""
+        idle = next((worker for worker in workers if worker.group is None), None)
+        if idle is None and len(workers) < self.jobs:
+            idle = _Worker.start(self.results, _threads(self.jobs))
+            workers.append(idle)
+        return idle
+
+    def _left_by(self, worker: _Worker) -> list[Job]:
         """Write down what a process that died was at; return what of its group it had not begun."""
-        there = self.results.read() if process.exitcode else {}
-        unfinished = [job for job in group if job.key not in there] if process.exitcode else []
+        there = self.results.read()
+        unfinished = [job for job in worker.group or () if job.key not in there]
         if unfinished:
-            self.results.add(_failed(unfinished[0], f"its process died (exit code {process.exitcode})", 0.0))
+            self.results.add(_failed(unfinished[0], f"its process died (exit code {worker.process.exitcode})", 0.0))
         return unfinished[1:]
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A process that runs one group of jobs after the other; mutable: ``group`` is what it is at."""
+
+    process: SpawnProcess
+    connection: Connection
+    group: Sequence[Job] | None = None
+
+    @classmethod
+    def start(cls, results: ResultFile, threads: int) -> _Worker:
+        """Start the process."""
+        here, there = multiprocessing.Pipe()
+        context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
+        process = context.Process(target=_work, args=(there, results, threads), daemon=True)
+        process.start()
+        there.close()
+        return cls(process, here)
+
+    def give(self, group: Sequence[Job]) -> None:
+        """Hand over a group."""
+        self.group = group
+        self.connection.send(group)
+
+    def heard(self) -> int:
+        """Take note of what the process has done; return how many jobs those are."""
+        done = 0
+        with suppress(EOFError, OSError):
+            while self.connection.poll():
+                if self.connection.recv():
+                    done += 1
+                else:
+                    self.group = None
+        return done
 
 
 def result_of(job: Job, task: Task, passive: TrainedModel | None = None) -> tuple[dict[str, Any], TrainedModel | None]:
@@ -135,9 +177,27 @@ def result_of(job: Job, task: Task, passive: TrainedModel | None = None) -> tupl
     return _done(job, content, started), result.rounds[0].model
 
 
-def _run_group(group: Sequence[Job], results: ResultFile, threads: int) -> None:
-    """Run the jobs of a group, one after the other, in a process of their own."""
+def _groups(jobs: Sequence[Job]) -> list[Sequence[Job]]:
+    """Return the jobs in groups that start from one model each."""
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.passive_key, []).append(job)
+    return list(groups.values())
+
+
+def _work(connection: Connection, results: ResultFile, threads: int) -> None:
+    """Run groups as they come, in a process of its own, until nobody sends any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends this process
     torch.set_num_threads(threads)
+    with suppress(EOFError):
+        while True:
+            for _ in _run_group(connection.recv(), results):
+                connection.send(True)
+            connection.send(False)
+
+
+def _run_group(group: Sequence[Job], results: ResultFile) -> Iterator[None]:
+    """Run the jobs of a group, one after the other; yield after each."""
     passive: TrainedModel | None = None
     for job in group:
         started = time.perf_counter()
@@ -146,6 +206,7 @@ def _run_group(group: Sequence[Job], results: ResultFile, threads: int) -> None:
         except (AdmilError, ArithmeticError, RuntimeError, MemoryError, OSError) as error:
             result = _failed(job, f"{type(error).__name__}: {error}", time.perf_counter() - started)
         results.add(result)
+        yield
 
 
 def _trainer(trial: Trial, task: Task) -> ChoosingTrainer:

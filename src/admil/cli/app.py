@@ -35,6 +35,7 @@ _COMMANDS = {
     "cache": ("cache:cache", "Say what the cache holds, or empty it."),
     "fit": ("models:fit", "Train a model on the bag labels of a store."),
     "score": ("models:score", "Score every instance of a store; show the highest."),
+    "bench": ("bench:bench_app", "Compare learners and samplers; reproduce the paper."),
     "speed": ("demo:speed", "Time training and reading against plain ways."),
 }
 """Every command in the order of the help: its module in this package and its name there, and a line about it."""

@@ -14,7 +14,7 @@ from PIL import Image
 
 from admil.report.content import BagPicture, Curve
 
-__all__ = ["curves_figure", "p_f_figure", "picture_png", "to_png", "to_svg"]
+__all__ = ["bare", "curves_figure", "deviations", "p_f_figure", "picture_png", "to_png", "to_svg"]
 
 # Okabe and Ito's palette: told apart by colour-blind readers too; markers repeat the distinction
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -28,20 +28,20 @@ def curves_figure(curves: Sequence[Curve], ceiling: NDArray[np.float64], quality
     figure = Figure(figsize=(7.6, 4.4), layout="constrained")
     axes = figure.add_subplot()
     for curve, colour, marker in zip(curves, _COLOURS, _MARKERS, strict=False):
-        mean, deviation = curve.values.mean(0), _deviation(curve.values)
+        mean, deviation = curve.values.mean(0), deviations(curve.values)
         for edge in (mean - deviation, mean + deviation):
             axes.plot(curve.answers, edge, color=colour, alpha=0.4, linewidth=0.7)
         axes.fill_between(curve.answers, mean - deviation, mean + deviation, color=colour, alpha=0.09, linewidth=0)
         axes.plot(curve.answers, mean, color=colour, marker=marker, markersize=5, linewidth=2, label=curve.method)
     if len(ceiling):
-        middle, spread = float(ceiling.mean()), float(_deviation(ceiling[:, None])[0])
+        middle, spread = float(ceiling.mean()), float(deviations(ceiling[:, None])[0])
         axes.axhspan(middle - spread, middle + spread, color=_GREY, alpha=0.1, linewidth=0)
         axes.axhline(middle, color=_GREY, linestyle=(0, (5, 3)), linewidth=1.4, label="ceiling")
     axes.set_xlabel("answers")
     axes.set_ylabel(quality)
     axes.grid(axis="y", color="#e5e7eb", linewidth=0.8)
     figure.legend(frameon=False, loc="outside lower center", ncols=len(curves) + 1)
-    _bare(axes)
+    bare(axes)
     return figure
 
 
@@ -87,6 +87,18 @@ def to_png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
+def bare(axes: Axes) -> None:
+    """Take the upper and the right edge away."""
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def deviations(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard deviation over the rows of (S, R); 0 where there is one."""
+    deviation: NDArray[np.float64] = values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
+    return deviation
+
+
 def _one_bag(
     axes: Axes, bag: BagPicture, f: NDArray[np.float64], p: NDArray[np.float64], asked: NDArray[np.bool_]
 ) -> None:
@@ -101,14 +113,4 @@ def _one_bag(
     )
     axes.set_xlim(-0.03, 1.03)
     axes.grid(color="#f3f4f6", linewidth=0.8)
-    _bare(axes)
-
-
-def _bare(axes: Axes) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-
-
-def _deviation(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    deviation: NDArray[np.float64] = values.std(0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
-    return deviation
+    bare(axes)

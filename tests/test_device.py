@@ -9,6 +9,8 @@ import torch
 from admil import ActiveLearner, Recipe, Robustness, TrainingRecipe, fit, score
 from admil.datasets import digits
 from admil.functional import bag_posterior, robust_score, robust_weights
+from admil.losses import AttentionPooled, SoftmaxPooled
+from admil.models import Attention
 from admil.oracle import SimulatedAnnotator
 from admil.sampling import EGL
 
@@ -60,6 +62,19 @@ def test_training_on_the_gpu_learns_what_training_on_the_cpu_learns(precision: s
     there = fit(recipe, train.bags, None, torch.Generator().manual_seed(0), device="cuda")
     first = np.array(here.history.losses[:20]) - np.array(there.history.losses[:20])
     assert np.abs(first).max() < (1e-4 if precision == "float32" else 2e-2)
+    assert np.corrcoef(score(here, train.bags).f, score(there, train.bags).f)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("form", ["plain", "gated", "query", None])
+def test_pooled_losses_learn_the_same_on_the_gpu(form: str | None) -> None:
+    train, _ = digits(0)
+    attention = None if form is None else Attention.model_validate({"form": form})
+    loss = SoftmaxPooled() if form is None else AttentionPooled()
+    recipe = TrainingRecipe.model_validate({**dict(QUICK), "dropout": 0.0, "loss": loss, "attention": attention})
+    here = fit(recipe, train.bags, None, torch.Generator().manual_seed(0))
+    there = fit(recipe, train.bags, None, torch.Generator().manual_seed(0), device="cuda")
+    first = np.array(here.history.losses[:20]) - np.array(there.history.losses[:20])
+    assert np.abs(first).max() < 1e-4
     assert np.corrcoef(score(here, train.bags).f, score(there, train.bags).f)[0, 1] > 0.95
 
 

@@ -43,8 +43,8 @@ def test_the_suites_are_listed() -> None:
         (("run", "nothing"), "there is no suite 'nothing'; there are "),
         (("status", "nothing.toml"), "there is no file nothing.toml"),
         (("report", "smoke"), "there are no results in {tmp}; run the suite first: admil bench run smoke"),
-        (("run", "smoke", "--from", "iris=x"), "--from is NAME=PATH, NAME one of 20newsgroups, cifar10, "),
-        (("run", "smoke", "--from", "voc"), "--from is NAME=PATH"),
+        (("run", "smoke", "--from", "iris=x"), "expected --from NAME=PATH, NAME one of 20newsgroups, cifar10, "),
+        (("run", "smoke", "--from", "voc"), "expected --from NAME=PATH"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:

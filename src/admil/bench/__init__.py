@@ -2,6 +2,7 @@
 
 from admil.bench.ceiling import Ceiling, ceiling
 from admil.bench.demo import METHODS, Demo, DemoResult, as_json, as_report, rows_of, run_demo
+from admil.bench.external import PUBLISHED, Accuracy, classic_bags, cross_validated
 from admil.bench.learners import LEARNERS, learner
 from admil.bench.plans import DataName, DataSpec, Method, Plan, Suite, Trial, read_suite, read_suites, suite_names
 from admil.bench.reporting import write_bench_report
@@ -16,6 +17,8 @@ from admil.bench.trial import RoundResult, Task, TrialResult, run_trial
 __all__ = [
     "LEARNERS",
     "METHODS",
+    "PUBLISHED",
+    "Accuracy",
     "Ceiling",
     "DataName",
     "DataSpec",
@@ -36,6 +39,8 @@ __all__ = [
     "as_json",
     "as_report",
     "ceiling",
+    "classic_bags",
+    "cross_validated",
     "learner",
     "measure_speed",
     "measure_stores",

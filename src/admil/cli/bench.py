@@ -7,14 +7,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
+import torch
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from admil.bench import (
+    PUBLISHED,
+    Accuracy,
     DataName,
     DataSpec,
     Job,
@@ -22,6 +25,9 @@ from admil.bench import (
     ResultFile,
     Runner,
     Suite,
+    classic_bags,
+    cross_validated,
+    learner,
     read_suites,
     suite_names,
     write_bench_report,
@@ -46,6 +52,8 @@ Only = Annotated[
 ]
 _OUT = Path("admil-bench")
 _SHOWN = 5
+_CLASSIC = ("attention", "gated-attention", "mi-network", "ms-mil", "drbl")
+_Name = TypeVar("_Name", bound=str)
 
 
 @bench_app.command("suites")
@@ -78,7 +86,7 @@ def run(
 ) -> None:
     """Run the trials of a suite that have no result yet."""
     console = Console()
-    library = Library(data or out / "stores", _raw(raw or ()))
+    library = Library(data or out / "stores", _pairs(raw or (), get_args(DataName), "--from "))
     bench = _Bench(read_suites(suite), library, ResultFile(out / "results.jsonl"))
     bench.build(console, only or ())
     runner = Runner(bench.results, jobs or os.cpu_count() or 1)
@@ -114,6 +122,44 @@ def report(
         raise InvalidInput(f"there are no results in {out}; run the suite first: {program()} bench run {suite}", out)
     page = write_bench_report(read_suites(suite), list(results.values()), into or out / "report")
     Console().print(f"Report: [b]{escape(str(page))}[/b]  (beside it: report.md, figures)", soft_wrap=True)
+
+
+@bench_app.command("classic")
+def classic(
+    raw: Annotated[
+        list[str], typer.Argument(metavar="NAME=PATH...", help="musk1, musk2, elephant, fox or tiger, and its file.")
+    ],
+    *,
+    learners: Annotated[
+        list[str] | None, typer.Option("--learner", help="A learner of the benchmark; may be given again.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of a cross-validation.")] = 10,
+    repeats: Annotated[int, typer.Option(min=1, help="Cross-validations.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="Draws folds and networks.")] = 0,
+) -> None:
+    """Accuracy on bags of the classic sets, beside the published one of attention MIL."""
+    console = Console()
+    torch.set_num_threads(1)
+    files = _pairs(raw, tuple(PUBLISHED), "")
+    recipes = {name: learner(name) for name in learners or _CLASSIC}
+    table = Table(title=f"Accuracy on bags, {folds} folds, {counted(repeats, 'time')}", title_justify="left")
+    for column in ("set", "bags", *recipes, "attention MIL, 2018"):
+        table.add_column(column, justify="left" if column == "set" else "right")
+    with progress_bars(console) as progress:
+        task = progress.add_task("cross-validating", total=len(files) * len(recipes) * folds * repeats)
+        for name, path in files.items():
+            bags = classic_bags(name, path)
+            found = [
+                cross_validated(bags, recipe, folds, repeats, seed, lambda: progress.advance(task))
+                for recipe in recipes.values()
+            ]
+            table.add_row(name, str(len(bags)), *map(_accuracy, found), f"{PUBLISHED[name]:.3f}")
+    console.print(table)
+
+
+def _accuracy(found: Accuracy) -> str:
+    mean = found.over_repeats
+    return f"{mean.mean:.3f}" + ("" if mean.deviation is None else f" ± {mean.deviation:.3f}")
 
 
 @dataclass(frozen=True)
@@ -189,12 +235,14 @@ def _failure(result: Mapping[str, Any]) -> str:
     return f"{data.folder}, sampler {result['trial']['recipe']['sampler']['kind']}: {result['reason']}"
 
 
-def _raw(given: Sequence[str]) -> dict[DataName, Path]:
-    found: dict[DataName, Path] = {}
+def _pairs(given: Sequence[str], names: Sequence[_Name], option: str) -> dict[_Name, Path]:
+    """Read NAME=PATH, again and again."""
+    found: dict[_Name, Path] = {}
     for each in given:
         name, mark, path = each.partition("=")
-        known = next((known for known in get_args(DataName) if known == name), None)
+        known = next((known for known in names if known == name), None)
         if not mark or known is None:
-            raise InvalidInput(f"--from is NAME=PATH, NAME one of {', '.join(get_args(DataName))}; got {each!r}", each)
+            said = f"expected {option}NAME=PATH, NAME one of {', '.join(names)}"
+            raise InvalidInput(f"{said}; got {each!r}", each)
         found[known] = Path(path)
     return found

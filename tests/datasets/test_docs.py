@@ -160,7 +160,10 @@ class Default:
         Default("cifar10", Cifar, "positives", ("--least", "--most")),
         Default("cifar100", Cifar, "positives", ("--least", "--most")),
         Default("voc", Voc, "cell", ("--cell-width", "--cell-height")),
-        *(Default("20newsgroups", Newsgroups, each, (f"--{each}",)) for each in ("vocabulary", "parts", "share")),
+        *(
+            Default("20newsgroups", Newsgroups, each, (f"--{each}",))
+            for each in ("vocabulary", "parts", "share", "division")
+        ),
         *(Default("voc", Voc, each, (f"--{each}",)) for each in ("target", "edges", "least", "void")),
         *(Default("voc", Voc, each, (f"--{each.replace('_', '-')}",)) for each in ("no_cell", "train_share")),
         *(Default("mnist-bags", MnistBags, each, (f"--{each}",)) for each in ("target", "mean", "variance")),

@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,33 @@ def test_a_bag_is_positive_if_it_holds_a_post_of_the_topic(tmp_path: Path) -> No
         assert {post.split for post in found} == {built.store.splits[number]}
         assert 6 <= len(rows) <= 9
         assert truth.sum() == (0 if built.store.known_labels[number] == 0 else pytest.approx(0.2 * len(rows), abs=1))
+
+
+def test_mixed_bags_hold_posts_of_any_date_and_none_twice(tmp_path: Path) -> None:
+    built, posts = build(small(division="mixed"), tmp_path / "s"), by_origin()
+    assert broken_rules(built.store) == ()
+    assert [count.bags for count in bag_counts(built.store)] == [5, 5, 3, 3]
+    held: dict[str, set[str]] = {"train": set(), "test": set()}
+    for number in range(len(built.store)):
+        _, truth, rows = built.bag(number)
+        found = [posts[row["origin"]] for row in rows]
+        assert truth.tolist() == [post.topic == SPACE for post in found]
+        held[built.store.splits[number]] |= {post.split for post in found}
+    assert held == {"train": {"train", "test"}, "test": {"train", "test"}}
+
+
+def test_mixed_training_bags_stay_whatever_the_test_bags() -> None:
+    few, more = (deal_posts(POSTS, SPACE, 0, 5, count, (6, 9), 0.2, "mixed") for count in (1, 3))
+    assert [bag.rows.tolist() for bag in few[:10]] == [bag.rows.tolist() for bag in more[:10]]
+
+
+def test_mixed_features_are_fitted_without_the_posts_of_test_bags() -> None:
+    bags = deal_posts(POSTS, SPACE, 0, 5, 3, (6, 9), 0.2, "mixed")
+    tested = {int(row) for bag in bags if bag.split == "test" for row in bag.rows}
+    rare = [replace(post, text=f"{post.text} word{row}") for row, post in enumerate(POSTS)]
+    terms = set(fitted_on(small(rare, vocabulary="all", width=5_000, division="mixed")).terms)
+    known = {row for row in range(len(POSTS)) if f"word{row}" in terms}
+    assert known == set(range(len(POSTS))) - tested
 
 
 def test_the_text_and_the_origin_do_not_name_the_topic(tmp_path: Path) -> None:
@@ -276,6 +304,7 @@ def test_the_download_is_the_one_of_scikit_learn() -> None:
         ({"topic": "sci.spice"}, r"there is no topic 'sci\.spice'; choose among rec\.sport\.hockey, sci\.space, talk"),
         ({"vocabulary": "best"}, "vocabulary is one of topic, bags, all, not 'best'"),
         ({"parts": "head"}, "parts is one of post, body, bare, not 'head'"),
+        ({"division": "half"}, "division is one of date, mixed, not 'half'"),
         ({"train_bags": 0}, "each split needs a bag at least, got 0 for training and 3 for test"),
         ({"test_bags": 0}, "each split needs a bag at least, got 5 for training and 0 for test"),
         ({"sizes": (0, 4)}, r"sizes are the least and the most posts of a bag, from 1 up, got \(0, 4\)"),

@@ -32,7 +32,7 @@ from admil.datasets import (
     raw_path,
     read_posts,
 )
-from admil.datasets.newsgroups import PostParts, Vocabulary
+from admil.datasets.newsgroups import Division, PostParts, Vocabulary
 from admil.datasets.voc import Edges, NoCell, Void
 from admil.errors import CorruptFile, InvalidInput
 from admil.importers import Importer, ImportReport, run_import
@@ -101,6 +101,9 @@ def build_newsgroups(
     least: Annotated[int, typer.Option(min=1, help="Least posts of a bag.")] = 30,
     most: Annotated[int, typer.Option(min=1, help="Most posts of a bag.")] = 49,
     share: Annotated[float, typer.Option(help="Positive posts of a positive bag; at least one.")] = 0.03,
+    division: Annotated[
+        Division, typer.Option(help="Training and test posts: the release's, by date, or bags of all posts, mixed.")
+    ] = "date",
 ) -> None:
     """20 Newsgroups, rebuilt: a bag is about 40 posts, positive if one is from the topic."""
     console = Console()
@@ -111,7 +114,18 @@ def build_newsgroups(
     for each in topics:
         with console.status(f"choosing terms for {each}"):
             dataset = Newsgroups(
-                posts, each, seed, vocabulary, terms, stop_words, parts, train_bags, test_bags, (least, most), share
+                posts,
+                each,
+                seed,
+                vocabulary,
+                terms,
+                stop_words,
+                parts,
+                train_bags,
+                test_bags,
+                (least, most),
+                share,
+                division,
             )
         _build(dataset, out if topic is not None else out / each, console, last=each == topics[-1])
 

@@ -28,7 +28,17 @@ from admil.features import TfIdf, english_stop_words
 from admil.importers import BagReader, ReadBag, reading
 from admil.store import Source
 
-__all__ = ["NEWSGROUPS_DOWNLOAD", "Newsgroups", "Post", "PostParts", "Vocabulary", "deal_posts", "read_posts", "taken"]
+__all__ = [
+    "NEWSGROUPS_DOWNLOAD",
+    "Division",
+    "Newsgroups",
+    "Post",
+    "PostParts",
+    "Vocabulary",
+    "deal_posts",
+    "read_posts",
+    "taken",
+]
 
 NEWSGROUPS_DOWNLOAD = Download(
     "https://ndownloader.figshare.com/files/5975967",
@@ -41,6 +51,7 @@ NEWSGROUPS_DOWNLOAD = Download(
 
 PostParts = Literal["post", "body", "bare"]
 Vocabulary = Literal["topic", "bags", "all"]
+Division = Literal["date", "mixed"]
 
 _SPLITS = ("train", "test")
 _NAMING = {"newsgroups", "path", "xref", "followup-to", "references", "archive-name"}
@@ -94,6 +105,9 @@ class Newsgroups:
         test_bags: positive test bags, and as many negative ones.
         sizes: least and most posts of a bag; numbers between are as likely.
         share: positive posts of a positive bag; rounded up or down at random, at least one.
+        division: what tells training posts from test posts.  ``date``: the release's own division, so that training
+            bags hold earlier posts.  ``mixed``: bags are dealt from all posts, training bags first, and the
+            posts that are in no test bag count as training posts.
     """
 
     def __init__(
@@ -109,18 +123,19 @@ class Newsgroups:
         test_bags: int = 20,
         sizes: tuple[int, int] = (30, 49),
         share: float = 0.03,
+        division: Division = "date",
     ) -> None:
-        _check_choices(vocabulary, parts)
+        _check_choices(vocabulary, parts, division)
         self._posts = read_posts(posts) if isinstance(posts, str | Path) else tuple(posts)
-        self._bags = deal_posts(self._posts, topic, seed, train_bags, test_bags, sizes, share)
-        chosen, contrast = self._to_fit(vocabulary, topic)
+        self._bags = deal_posts(self._posts, topic, seed, train_bags, test_bags, sizes, share, division)
+        chosen, contrast = self._to_fit(vocabulary, topic, division)
         self._parts = parts
         texts = [taken(post.text, parts) for post in chosen]
         self._encoder = TfIdf.fit(texts, width, contrast, () if stop_words else english_stop_words())
         self._labels_seen = vocabulary != "all"
         options = {"topic": topic, "seed": seed, "vocabulary": vocabulary, "width": width, "stop_words": stop_words}
         options |= {"parts": parts, "train_bags": train_bags, "test_bags": test_bags}
-        options |= {"sizes": list(sizes), "share": share, "posts": len(self._posts)}
+        options |= {"sizes": list(sizes), "share": share, "division": division, "posts": len(self._posts)}
         self.source = Source(kind="20newsgroups", name=topic, options=options)
 
     @property
@@ -140,12 +155,14 @@ class Newsgroups:
         for bag in self._bags:
             yield BagReader(bag.id, partial(self._read, bag))
 
-    def _to_fit(self, vocabulary: Vocabulary, topic: str) -> tuple[list[Post], list[bool] | None]:
+    def _to_fit(self, vocabulary: Vocabulary, topic: str, division: Division) -> tuple[list[Post], list[bool] | None]:
         """Return the posts that the terms are fitted to, training posts all, and what they contrast."""
         if vocabulary == "bags":
             dealt = [(row, bag.label == 1) for bag in self._bags if bag.split == "train" for row in bag.rows]
             return [self._posts[row] for row, _ in dealt], [positive for _, positive in dealt]
-        chosen = [post for post in self._posts if post.split == "train"]
+        tested = {int(row) for bag in self._bags if bag.split == "test" for row in bag.rows}
+        mixed = [post for row, post in enumerate(self._posts) if row not in tested]
+        chosen = mixed if division == "mixed" else [post for post in self._posts if post.split == "train"]
         return chosen, [post.topic == topic for post in chosen] if vocabulary == "topic" else None
 
     def _read(self, bag: Dealt) -> ReadBag:
@@ -166,10 +183,9 @@ def deal_posts(
     test_bags: int = 20,
     sizes: tuple[int, int] = (30, 49),
     share: float = 0.03,
+    division: Division = "date",
 ) -> list[Dealt]:
-    """Deal posts into the bags of a topic, training bags first; see `Newsgroups`.
-
-    Training bags are dealt from the training posts and test bags from the test posts; no post is in two bags.
+    """Deal posts into the bags of a topic, training bags first; see `Newsgroups`.  No post is in two bags.
 
     Raises:
         InvalidInput: there is no such topic, or there are not enough posts, or the numbers make no sense.
@@ -180,10 +196,12 @@ def deal_posts(
         raise InvalidInput(f"there is no topic {topic!r}; choose among {', '.join(topics)}", topic)
     of_topic = np.array([post.topic == topic for post in posts])
     bags: list[Dealt] = []
+    mixed = Piles(of_topic, split_generator(seed, len(_SPLITS), topics.index(topic)))
     for number, (split, count) in enumerate(zip(_SPLITS, (train_bags, test_bags), strict=True)):
         rng = split_generator(seed, number, topics.index(topic))
-        rows = np.flatnonzero([post.split == split for post in posts])
-        dealt = deal(Piles(of_topic[rows], rng), count, between(*sizes), about(share), rng, f"{split} posts")
+        rows = np.flatnonzero([division == "mixed" or post.split == split for post in posts])
+        piles = mixed if division == "mixed" else Piles(of_topic[rows], rng)
+        dealt = deal(piles, count, between(*sizes), about(share), rng, f"{split} posts")
         bags += named(split, [rows[bag] for bag in dealt], of_topic)
     return bags
 
@@ -280,8 +298,9 @@ def _split_of(name: PurePosixPath) -> str | None:
     return next((split for split in _SPLITS if folder == f"20news-bydate-{split}"), None)
 
 
-def _check_choices(vocabulary: str, parts: str) -> None:
-    for name, value, allowed in (("vocabulary", vocabulary, Vocabulary), ("parts", parts, PostParts)):
+def _check_choices(vocabulary: str, parts: str, division: str) -> None:
+    given = (("vocabulary", vocabulary, Vocabulary), ("parts", parts, PostParts), ("division", division, Division))
+    for name, value, allowed in given:
         if value not in get_args(allowed):
             raise InvalidInput(f"{name} is one of {', '.join(get_args(allowed))}, not {value!r}", value)
 

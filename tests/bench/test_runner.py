@@ -110,7 +110,7 @@ def test_the_papers_protocol_is_never_below_the_honest_one_on_its_own_test_bags(
     assert result_of(leaky, task)[0]["rounds"][0]["ap"] >= result_of(honest, task)[0]["rounds"][0]["ap"]
 
 
-def test_a_choice_is_one_of_those_offered_and_trains_as_it_would_alone(library: Library) -> None:
+def test_a_choice_is_one_of_those_offered(library: Library) -> None:
     method = Method(name="m", sampler="pf", training={"answers": "bce"}, beta=(0.1, 3.0))
     job, task = one(library, method)
     result, model = result_of(job, task)
